@@ -10,14 +10,14 @@ use std::process::Command;
 
 fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    tell("AGENTS_TARGET", &variable("TARGET"));
-    tell("AGENTS_RUSTC", &rustc_version(&variable("RUSTC")));
+    set_variable("AGENTS_TARGET", &variable("TARGET"));
+    set_variable("AGENTS_RUSTC", &rustc_version(&variable("RUSTC")));
     let root = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../..");
-    tell("AGENTS_COMMIT", &commit(&root).unwrap_or_default());
+    set_variable("AGENTS_COMMIT", &commit(&root).unwrap_or_default());
     watch(Path::new("build.rs"));
 }
 
-fn tell(name: &str, value: &str) {
+fn set_variable(name: &str, value: &str) {
     println!("cargo::rustc-env={name}={}", value.trim());
 }
 

@@ -84,14 +84,16 @@ pub enum CollectedOutput {
     TimedOut { text: String },
 }
 
-/// How long to wait for the rest of the output of a group that was killed.
+/// Longest wait for the rest of the output of a killed group.
 const REST_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs a program and collects its output; after `limit` its whole process group is killed. A
 /// process that left the group may hold the output open; what it writes later is lost.
 pub fn collect_within(command: &mut Command, limit: Duration) -> Result<CollectedOutput> {
+    // A group of its own, so that the time limit also ends processes that the program started.
     let mut child = start_merged(command.process_group(0))?;
     let reader = OutputReader::start(child.lines);
+    // Polled, because the standard library has no wait with a timeout.
     let status = wait_until(&mut child.process, Instant::now() + limit)?;
     // Processes that the program left behind would hold the output open and disturb the next run.
     kill_group(child.process.id());
@@ -170,6 +172,7 @@ fn wait_until(process: &mut Child, deadline: Instant) -> Result<Option<ExitStatu
 }
 
 fn kill_group(leader: u32) {
+    // By the shell: the standard library cannot signal a group.
     let mut kill = command("sh");
     kill.args(["-c", &format!("kill -KILL -{leader}")]);
     // An empty group is the desired state, so the result does not matter.

@@ -104,7 +104,7 @@ pub struct ActionSummary {
     pub strategy_actor: NamespacedName,
     pub execution_actor: NamespacedName,
     pub reusable: bool,
-    /// How many plans used it.
+    /// Number of plans that used it.
     pub plans: u64,
     pub description: String,
     pub source: ActionSource,
@@ -112,7 +112,7 @@ pub struct ActionSummary {
     pub file: Option<String>,
 }
 
-/// Where an action is defined.
+/// The source of an action's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionSource {
@@ -162,7 +162,7 @@ pub struct ActionDetails {
     pub skills: Vec<NamespacedName>,
     pub reusable: bool,
     pub read_only: bool,
-    /// How many plans used it.
+    /// Number of plans that used it.
     pub plans: u64,
     pub source: ActionSource,
     /// The file that defines it, if it is not registered.

@@ -1,6 +1,7 @@
 //! Actors: the definitions that run the steps of plans.
 
 use cleveragents_domain::actor::ActorStep;
+use cleveragents_domain::model::FinishReason;
 use cleveragents_domain::{Actor, ActorType, NamespacedName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,13 @@ pub struct ActorRemove {
     pub force: bool,
 }
 
+/// Sends a prompt to the model of an actor, outside any plan and without tools.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ActorRun {
+    pub name: NamespacedName,
+    pub prompt: String,
+}
+
 /// Returns an actor, and the actions that use it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActorShow {
@@ -68,6 +76,12 @@ impl Request for ActorList {
 impl Request for ActorRemove {
     type Answer = ActorRemoved;
     const NAME: &'static str = "actor.remove";
+    const KIND: RequestKind = RequestKind::Write;
+}
+
+impl Request for ActorRun {
+    type Answer = ActorRunAnswer;
+    const NAME: &'static str = "actor.run";
     const KIND: RequestKind = RequestKind::Write;
 }
 
@@ -108,7 +122,6 @@ pub struct ChangedActor {
     pub updated: Timestamp,
 }
 
-/// The actor that was removed, as it was.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActorRemoved {
     pub actor_removed: RemovedActor,
@@ -127,6 +140,51 @@ pub struct RemovedActor {
     pub referenced_by_actions: Vec<NamespacedName>,
     pub created: Timestamp,
     pub updated: Timestamp,
+}
+
+/// The answer of an actor's model.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ActorRunAnswer {
+    pub actor_run: ActorRunFacts,
+    pub response: ActorResponse,
+    pub usage: ActorRunUsage,
+}
+
+/// The actor and model that answered.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ActorRunFacts {
+    pub actor: NamespacedName,
+    #[serde(rename = "type")]
+    pub actor_type: ActorType,
+    pub model: String,
+    /// `None` if the actor sets none.
+    pub temperature: Option<f64>,
+    /// Always `None`: a run outside plans uses no skill.
+    pub skill: Option<String>,
+}
+
+/// The text of a model.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ActorResponse {
+    pub text: String,
+    /// The reason for the end of the text.
+    pub finish: FinishReason,
+}
+
+/// The resources that an answer of a model took.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ActorRunUsage {
+    /// The sum of input and output.
+    pub tokens: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub duration_s: f64,
+    /// In US dollars; `None` if no price is configured.
+    pub cost: Option<f64>,
+    /// Always 0: no tool is offered.
+    pub tool_calls: u64,
+    /// The number of attempts, including failed ones.
+    pub attempts: u32,
 }
 
 /// The actors that match.
@@ -214,7 +272,6 @@ pub struct ActorDetails {
     pub version: Option<i64>,
 }
 
-/// What an actor may reach.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActorAccess {
     /// Whether it may call a tool that a profile must allow explicitly; `None` if it names a tool
@@ -227,7 +284,7 @@ pub struct ActorAccess {
     pub network: Option<bool>,
 }
 
-/// Where an actor is used. What is not recorded is `None`.
+/// The uses of an actor. A use that is not recorded is `None`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActorUsage {
     pub referenced_by_actions: Vec<NamespacedName>,

@@ -64,7 +64,6 @@ pub struct ProfilePage {
     pub summary: ProfileCounts,
 }
 
-/// One profile in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ListedProfile {
     #[serde(flatten)]
@@ -93,7 +92,7 @@ pub struct ProfileDetails {
     pub limits: RetryLimits,
 }
 
-/// What a profile requires and permits.
+/// The requirements and permissions of a profile.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileFlags {
     /// Refuse resources that cannot be sandboxed. Resources that can be sandboxed always are.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct DefinitionText {
     /// The name of the file in messages.
     pub name: String,
-    /// How the caller names the file in a next step: its path, or `-` for standard input.
+    /// The caller's name of the file in a next step: its path, or `-` for standard input.
     pub argument: String,
     #[serde(with = "bytes_as_text")]
     #[schemars(with = "String")]

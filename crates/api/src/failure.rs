@@ -49,7 +49,7 @@ impl ExitClass {
     }
 }
 
-/// Why a request failed. Built by `app`, displayed by a front end.
+/// Failure of a request. Built by `app`, displayed by a front end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// A stable, machine-readable name; [`ExitClass::kind`] if there is no better one.

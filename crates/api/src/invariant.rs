@@ -85,7 +85,7 @@ pub struct InvariantDetails {
     pub origin: InvariantOrigin,
 }
 
-/// Where a rule comes from.
+/// The source of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InvariantOrigin {

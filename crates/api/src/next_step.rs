@@ -1,5 +1,6 @@
-//! What the user can do next.
+//! Next steps: requests or commands for the user.
 
+use cleveragents_domain::id::PlanId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +16,12 @@ pub enum NextStep {
     Request {
         name: String,
         arguments: Map<String, Value>,
+        /// When or where the step helps, if not here and now: `on that machine`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
     },
+    /// Watching the events and the progress of a plan.
+    Watch { plan: PlanId },
     /// Something to do or to know that is not a request.
     Text { text: String },
 }
@@ -32,6 +38,7 @@ impl NextStep {
         Self::Request {
             name: R::NAME.to_owned(),
             arguments,
+            condition: None,
         }
     }
 
@@ -41,14 +48,30 @@ impl NextStep {
         Self::Request {
             name: R::NAME.to_owned(),
             arguments: arguments.iter().map(argument).collect(),
+            condition: None,
         }
     }
 
     /// Sets a flag of a request.
     #[must_use]
-    pub fn with_flag(mut self, flag: &str) -> Self {
+    pub fn with_flag(self, flag: &str) -> Self {
+        self.with_argument(flag, true)
+    }
+
+    /// Sets an argument of a request.
+    #[must_use]
+    pub fn with_argument(mut self, name: &str, value: impl Into<Value>) -> Self {
         if let Self::Request { arguments, .. } = &mut self {
-            arguments.insert(flag.to_owned(), Value::Bool(true));
+            arguments.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// Says when or where a request helps: `when they have stopped`.
+    #[must_use]
+    pub fn with_condition(mut self, text: &str) -> Self {
+        if let Self::Request { condition, .. } = &mut self {
+            *condition = Some(text.to_owned());
         }
         self
     }

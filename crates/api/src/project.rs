@@ -131,7 +131,6 @@ pub struct CreatedProject {
     pub invariants: Vec<ProjectInvariant>,
 }
 
-/// A resource of a new project.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedProjectResource {
     #[serde(flatten)]

@@ -43,6 +43,15 @@ impl<A> Reply<A> {
         }
     }
 
+    /// Converts the answer and keeps the rest.
+    pub fn map<B>(self, convert: impl FnOnce(A) -> B) -> Reply<B> {
+        Reply {
+            answer: convert(self.answer),
+            messages: self.messages,
+            exit: self.exit,
+        }
+    }
+
     #[must_use]
     pub fn info(self, text: impl Into<String>) -> Self {
         self.with_message(MessageLevel::Info, text.into())

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 pub trait Request: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 
-    /// Noun and verb, for example `action.show`.
+    /// Noun and verb, for example `action.show`; one word if there is no noun, such as `info`.
     const NAME: &'static str;
     const KIND: RequestKind;
 }

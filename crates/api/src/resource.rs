@@ -76,29 +76,29 @@ impl Request for ResourceRemove {
     const KIND: RequestKind = RequestKind::Write;
 }
 
-/// A resource.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceDetails {
     pub id: ResourceId,
     pub name: NamespacedName,
     #[serde(rename = "type")]
     pub resource_type: ResourceType,
-    pub sandbox: SandboxStrategy,
+    pub sandbox: ResourceIsolation,
     pub path: AbsolutePath,
     pub created_at: Timestamp,
 }
 
-/// How work on a resource is isolated until it is applied.
+/// Isolation of work on a resource until it is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum SandboxStrategy {
+#[schemars(rename = "SandboxStrategy")]
+pub enum ResourceIsolation {
     #[serde(rename = "private git tree")]
     GitTree,
     #[serde(rename = "copy")]
     Copy,
 }
 
-impl SandboxStrategy {
-    /// Returns the strategy for resources of this type.
+impl ResourceIsolation {
+    /// Returns how resources of this type are isolated.
     pub fn of(resource_type: ResourceType) -> Self {
         match resource_type {
             ResourceType::GitCheckout => Self::GitTree,
@@ -157,7 +157,6 @@ pub struct ResourceTreeRows {
     pub tree: Vec<ResourceTreeRow>,
 }
 
-/// One row of the tree.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceTreeRow {
     /// 0 for a root; at most one more than that of the row above.

@@ -1,10 +1,14 @@
 //! Tools: the operations that actors use in a sandbox.
 
-use cleveragents_domain::NamespacedName;
+use std::path::PathBuf;
+
+use cleveragents_domain::id::SandboxId;
+use cleveragents_domain::{NamespacedName, ResourcePath, ResourceType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::plan::diff::FileStatus;
 use crate::request::{Request, RequestKind};
 
 /// Lists tools by name.
@@ -14,6 +18,19 @@ pub struct ToolList {
     /// Only names that match this regular expression, ignoring case.
     pub pattern: Option<String>,
     pub tool_type: Option<ToolType>,
+}
+
+/// Runs a tool in a temporary sandbox, created from the current files of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRun {
+    pub name: NamespacedName,
+    /// Must match the input schema of the tool.
+    pub input: Value,
+    /// The directory to create the sandbox from.
+    pub path: PathBuf,
+    /// Keeps the sandbox.
+    #[serde(default)]
+    pub keep: bool,
 }
 
 /// Returns a tool with its schemas.
@@ -26,6 +43,12 @@ impl Request for ToolList {
     type Answer = ToolPage;
     const NAME: &'static str = "tool.list";
     const KIND: RequestKind = RequestKind::Read;
+}
+
+impl Request for ToolRun {
+    type Answer = ToolRunAnswer;
+    const NAME: &'static str = "tool.run";
+    const KIND: RequestKind = RequestKind::Write;
 }
 
 impl Request for ToolShow {
@@ -104,4 +127,44 @@ pub struct ToolDetails {
     pub input_schema: Value,
     /// A JSON Schema.
     pub output_schema: Value,
+}
+
+/// The output of a tool, and its changes of the sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRunAnswer {
+    pub tool: NamespacedName,
+    /// Matches the output schema of the tool.
+    pub output: Value,
+    pub changes: Vec<ToolChange>,
+    /// The changes as text; bytes that are not UTF-8 are replaced.
+    pub patch: String,
+    /// The exact patch, for a front end in the same process. Not serialised: secrets can be masked
+    /// in text only.
+    #[serde(skip)]
+    pub patch_bytes: Option<Vec<u8>>,
+    pub sandbox: TrialSandboxInfo,
+}
+
+/// A file that a tool changed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ToolChange {
+    pub path: ResourcePath,
+    pub change: FileStatus,
+    pub renamed_from: Option<ResourcePath>,
+    /// The number of inserted lines; `None` for a binary file.
+    pub inserted: Option<u64>,
+    /// The number of deleted lines; `None` for a binary file.
+    pub deleted: Option<u64>,
+}
+
+/// The temporary sandbox of a tool.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct TrialSandboxInfo {
+    pub sandbox_id: SandboxId,
+    /// The directory that it was created from.
+    pub resource: String,
+    #[serde(rename = "type")]
+    pub resource_type: ResourceType,
+    /// The folder of the sandbox; `None` if it was removed.
+    pub kept: Option<String>,
 }

@@ -117,7 +117,6 @@ pub struct ChangedValidation {
     pub change: DefinitionChange,
 }
 
-/// The validation that was removed, as it was.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationRemoved {
     pub validation_removed: ValidationDetails,
@@ -152,12 +151,11 @@ pub struct ValidationPage {
     pub summary: ValidationCounts,
 }
 
-/// One validation in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ListedValidation {
     #[serde(flatten)]
     pub validation: ValidationDetails,
-    /// How often it is attached.
+    /// Number of its attachments.
     pub attachments: usize,
 }
 

@@ -4,6 +4,7 @@ mod add;
 mod fields;
 mod list;
 mod remove;
+mod run;
 mod show;
 mod validate;
 
@@ -18,42 +19,40 @@ use cleveragents_ports::{Entity, StoreError};
 pub use add::read_actor_to_add;
 pub use validate::validate_actor;
 
-use crate::app::App;
 use crate::definition::parse;
 use crate::failure::{RequestError, display_path, unknown_name_failure};
+use crate::services::Services;
 
-impl App {
-    /// Returns the actor of this name. Fails with similar names if it does not exist.
-    pub async fn find_actor_by_name(
-        &self,
-        name: &NamespacedName,
-    ) -> Result<RegisteredActor, RequestError> {
-        match self.actors().actor(name.clone()).await {
-            Ok(found) => Ok(found),
-            Err(error) => Err(self.actor_failure(error, name).await),
-        }
+/// Returns the actor of this name. Fails with similar names if it does not exist.
+pub(crate) async fn find_actor_by_name(
+    services: &Services,
+    name: &NamespacedName,
+) -> Result<RegisteredActor, RequestError> {
+    match services.actors().actor(name.clone()).await {
+        Ok(found) => Ok(found),
+        Err(error) => Err(actor_failure(services, error, name).await),
     }
+}
 
-    /// Converts an error about the actor `name`; if the actor does not exist, adds similar names.
-    async fn actor_failure(
-        &self,
-        error: ActorRegistryError,
-        name: &NamespacedName,
-    ) -> RequestError {
-        match error {
-            ActorRegistryError::Store(StoreError::NotFound {
-                entity: Entity::Actor,
-                ..
-            }) => {
-                let all = self.actors().actors().await.unwrap_or_default();
-                let known: Vec<NamespacedName> = all
-                    .into_iter()
-                    .map(|each| each.actor().name.clone())
-                    .collect();
-                unknown_name_failure(Entity::Actor, name, &known)
-            }
-            other => other.into(),
+/// Converts an error about the actor `name`; if the actor does not exist, adds similar names.
+async fn actor_failure(
+    services: &Services,
+    error: ActorRegistryError,
+    name: &NamespacedName,
+) -> RequestError {
+    match error {
+        ActorRegistryError::Store(StoreError::NotFound {
+            entity: Entity::Actor,
+            ..
+        }) => {
+            let all = services.actors().actors().await.unwrap_or_default();
+            let known: Vec<NamespacedName> = all
+                .into_iter()
+                .map(|each| each.actor().name.clone())
+                .collect();
+            unknown_name_failure(Entity::Actor, name, &known)
         }
+        other => other.into(),
     }
 }
 

@@ -2,32 +2,29 @@
 
 use std::fmt;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleveragents_api::{Failure, Reply, Request};
-use cleveragents_domain::Timestamp;
-use cleveragents_domain::id::OwnerId;
+use cleveragents_api::info::{DiskUsage, Installation};
+use cleveragents_api::{Failure, NextStep, Reply, Request, RequestKind};
+use cleveragents_domain::id::{OwnerId, SandboxId};
 use cleveragents_domain::model::ModelChoice;
-use cleveragents_engine::actors::ActorRegistry;
-use cleveragents_engine::decisions::DecisionService;
-use cleveragents_engine::execution::ResultReader;
-use cleveragents_engine::invariants::InvariantService;
-use cleveragents_engine::lifecycle::PlanLifecycle;
-use cleveragents_engine::profiles::ProfileRegistry;
-use cleveragents_engine::projects::ProjectService;
-use cleveragents_engine::recovery::ErrorRecovery;
-use cleveragents_engine::runs::RunService;
 use cleveragents_engine::secrets::Secrets;
-use cleveragents_engine::trust::TrustRegistry;
-use cleveragents_engine::validations::ValidationRegistry;
+use cleveragents_ports::maintenance::Retention;
+use cleveragents_ports::models::Models;
 use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::targets::{ApplyTargets, Author};
 use cleveragents_ports::tools::Toolbox;
-use cleveragents_ports::{Clock, Ids, Liveness, StoreError, StoreHandle};
+use cleveragents_ports::{Clock, Ids, Liveness, Maintenance, StoreError, StoreHandle};
+use tokio::sync::watch;
 
+use crate::execution::{EngineAdapters, TargetLockWait};
 use crate::failure::RequestError;
+use crate::progress::ProgressHub;
+use crate::recover_applies::{recover_applies, warn_unfinished_applies};
 use crate::resource_directory::ResourceDirectory;
+use crate::services::Services;
 
 /// The adapters that a front end chose. One that costs something to build, or may be missing, is
 /// built when a handler asks for it.
@@ -38,6 +35,12 @@ pub trait Adapters: fmt::Debug + Send + Sync {
     /// Returns the sandboxes of this machine. Fails if git is missing.
     fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError>;
 
+    /// Returns the folder with the files of a sandbox of this machine, whether or not it exists.
+    fn sandbox_tree(&self, id: SandboxId) -> PathBuf;
+
+    /// Returns the bytes of all files of a sandbox of this machine; 0 if it does not exist.
+    fn sandbox_size(&self, id: SandboxId) -> u64;
+
     /// Returns the known secrets, which are masked in everything that is stored.
     fn secrets(&self) -> Result<Secrets, RequestError>;
 
@@ -46,19 +49,49 @@ pub trait Adapters: fmt::Debug + Send + Sync {
     fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError>;
 
     /// Returns the usable models in order of preference; none if the settings of models are wrong.
+    // Not a `Result`: commands that need no model must work with wrong settings.
     fn configured_models(&self) -> Vec<ModelChoice>;
 
     /// Returns why the script of a scripted model cannot be read, without reading it.
     fn script_problem(&self, path: &Path) -> Option<String>;
 
+    /// Returns how long data is kept that nothing refers to.
+    fn retention(&self) -> Retention;
+
+    /// Returns the files and folders of the program on this machine.
+    fn installation(&self) -> Installation;
+
+    /// Measures the space that the data directory takes.
+    fn disk_usage(&self) -> DiskUsage;
+
     /// Returns all tools, to describe them. They cannot run commands.
     fn toolbox(&self) -> Result<Box<dyn Toolbox>, StoreError>;
+
+    /// Returns what runs the tools and commands of plans. Fails if commands cannot be confined as
+    /// the settings ask.
+    fn engine_adapters(&self) -> Result<EngineAdapters, RequestError>;
+
+    /// Returns all models. Nothing is connected or loaded yet. Fails if the settings of models are
+    /// wrong.
+    fn models(&self) -> Result<Arc<dyn Models>, RequestError>;
+
+    /// Returns the targets of applies on this machine. Fails if git is missing.
+    fn apply_targets(&self, wait: TargetLockWait) -> Result<Arc<dyn ApplyTargets>, RequestError>;
+
+    /// Returns the command that a live process on this machine runs, if it recorded one.
+    fn process_command(&self, owner: OwnerId) -> Option<String>;
+
+    /// Returns a next step in the front end's own form, for answers with a key that holds it as a
+    /// text.
+    fn next_step_text(&self, step: &NextStep) -> String;
 }
 
 /// Dependencies of an [`App`].
 #[derive(Debug, Clone)]
 pub struct AppDeps {
     pub store: StoreHandle,
+    /// The database of the store.
+    pub maintenance: Arc<dyn Maintenance>,
     pub ids: Arc<dyn Ids>,
     pub clock: Arc<dyn Clock>,
     pub liveness: Arc<dyn Liveness>,
@@ -66,6 +99,7 @@ pub struct AppDeps {
     pub node: String,
     /// This process, as an owner of runs.
     pub owner: OwnerId,
+    pub progress: ProgressHub,
     pub adapters: Arc<dyn Adapters>,
 }
 
@@ -74,16 +108,39 @@ pub struct AppDeps {
 pub struct Caller {
     /// The name under which changes are recorded in the journal.
     pub who: String,
+    /// The author of commits; `None` means the one that git is configured with.
+    pub author: Option<Author>,
+    /// Becomes true when the caller wants the work that it waits for to stop. The work stops at a
+    /// point from which it can be resumed.
+    pub cancel: watch::Receiver<bool>,
+}
+
+impl Caller {
+    pub(crate) fn has_cancelled(&self) -> bool {
+        *self.cancel.borrow()
+    }
 }
 
 /// The product, with everything its handlers need. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    deps: Arc<AppDeps>,
+    pub(crate) services: Services,
+}
+
+/// When a request recovers the applies that dead processes left unfinished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecoveryPolicy {
+    /// Before it is handled. A request that only reads reports them instead.
+    BeforeHandling,
+    /// The handler decides, because the request abandons what a plan is doing: an unfinished apply
+    /// of that plan must be aborted, not finished.
+    ByHandler,
 }
 
 /// Handles one type of request.
 pub trait Handler<R: Request> {
+    const RECOVERY: RecoveryPolicy = RecoveryPolicy::BeforeHandling;
+
     fn handle(
         &self,
         request: R,
@@ -94,11 +151,22 @@ pub trait Handler<R: Request> {
 impl App {
     pub fn new(deps: AppDeps) -> Self {
         Self {
-            deps: Arc::new(deps),
+            services: Services::new(deps),
         }
     }
 
-    /// Handles a request.
+    /// Finishes or aborts the applies that dead processes left unfinished, as a request that writes
+    /// does first.
+    pub async fn recover_applies(&self, caller: &Caller) -> Result<(), StoreError> {
+        recover_applies(&self.services, None, caller).await
+    }
+
+    /// Logs the applies that are unfinished, as a request that reads does first.
+    pub async fn warn_unfinished_applies(&self) -> Result<(), StoreError> {
+        warn_unfinished_applies(&self.services).await
+    }
+
+    /// Handles a request, after the recovery of unfinished applies.
     pub async fn call<R: Request>(
         &self,
         request: R,
@@ -107,117 +175,16 @@ impl App {
     where
         Self: Handler<R>,
     {
+        if Self::RECOVERY == RecoveryPolicy::BeforeHandling {
+            // Recovery is not a background task (there is no daemon), so each request does it
+            // first.
+            let recovered = match R::KIND {
+                // A request that only reads must not write to the user's files.
+                RequestKind::Read => self.warn_unfinished_applies().await,
+                RequestKind::Write | RequestKind::Work => self.recover_applies(caller).await,
+            };
+            recovered.map_err(RequestError::from)?;
+        }
         Ok(self.handle(request, caller).await?)
-    }
-
-    pub(crate) fn project_files(&self) -> Arc<dyn ProjectFiles> {
-        self.deps.adapters.project_files()
-    }
-
-    pub(crate) fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError> {
-        self.deps.adapters.sandboxes()
-    }
-
-    /// Replaces secrets in a text of the user, so that it can be stored.
-    pub fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
-        Ok(self.secrets()?.hide(text).into_owned())
-    }
-
-    pub(crate) fn secrets(&self) -> Result<Secrets, RequestError> {
-        self.deps.adapters.secrets()
-    }
-
-    /// Returns the reader for the results of plans.
-    pub fn results(&self) -> Result<ResultReader, RequestError> {
-        let sandboxes = self.deps.adapters.sandboxes()?;
-        let node = self.deps.node.clone();
-        Ok(ResultReader::new(self.deps.store.clone(), sandboxes, node))
-    }
-
-    /// Returns a lifecycle that stores references instead of secrets when it creates plans.
-    pub(crate) fn masking_lifecycle(&self) -> Result<PlanLifecycle, RequestError> {
-        let secrets = self.deps.adapters.secrets()?;
-        Ok(self.lifecycle().with_secrets(secrets))
-    }
-
-    /// Returns the registry of consents to use files of repositories.
-    pub(crate) fn trust(&self) -> TrustRegistry {
-        TrustRegistry::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.deps.clock.now()
-    }
-
-    pub(crate) fn store(&self) -> &StoreHandle {
-        &self.deps.store
-    }
-
-    pub(crate) fn recovery(&self) -> ErrorRecovery {
-        ErrorRecovery::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
-    }
-
-    pub(crate) fn decisions(&self) -> DecisionService {
-        let (store, ids, liveness) = self.parts();
-        DecisionService::new(store, ids, liveness)
-    }
-
-    /// Returns the run service, which claims runs in the name of this process.
-    pub(crate) fn runs(&self) -> RunService {
-        let (store, ids, liveness) = self.parts();
-        RunService::new(store, ids, liveness, self.deps.owner)
-    }
-
-    pub(crate) fn lifecycle(&self) -> PlanLifecycle {
-        let (store, ids, liveness) = self.parts();
-        PlanLifecycle::new(store, ids, liveness)
-    }
-
-    /// Returns what most services are built from.
-    fn parts(&self) -> (StoreHandle, Arc<dyn Ids>, Arc<dyn Liveness>) {
-        let AppDeps {
-            store,
-            ids,
-            liveness,
-            ..
-        } = &*self.deps;
-        (store.clone(), Arc::clone(ids), Arc::clone(liveness))
-    }
-
-    pub(crate) fn adapters(&self) -> &dyn Adapters {
-        &*self.deps.adapters
-    }
-
-    pub(crate) fn toolbox(&self) -> Result<Box<dyn Toolbox>, StoreError> {
-        self.deps.adapters.toolbox()
-    }
-
-    pub(crate) fn actors(&self) -> ActorRegistry {
-        let AppDeps { store, ids, .. } = &*self.deps;
-        let models = self.deps.adapters.configured_models();
-        ActorRegistry::new(store.clone(), Arc::clone(ids)).with_models(&models)
-    }
-
-    pub(crate) fn profiles(&self) -> ProfileRegistry {
-        let AppDeps { store, ids, .. } = &*self.deps;
-        ProfileRegistry::new(store.clone(), Arc::clone(ids))
-    }
-
-    pub(crate) fn validations(&self) -> ValidationRegistry {
-        let AppDeps { store, ids, .. } = &*self.deps;
-        ValidationRegistry::new(store.clone(), Arc::clone(ids))
-    }
-
-    pub(crate) fn invariants(&self) -> InvariantService {
-        InvariantService::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
-    }
-
-    pub(crate) fn projects(&self) -> ProjectService {
-        let (store, ids, liveness) = self.parts();
-        ProjectService::new(store, ids, liveness)
-    }
-
-    pub(crate) fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError> {
-        self.deps.adapters.inspect_directory(path)
     }
 }

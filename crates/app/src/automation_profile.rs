@@ -10,7 +10,6 @@ use cleveragents_domain::{AutomationProfile, ProfileName};
 
 pub use add::read_profile_to_add;
 
-/// Returns the step of showing a profile.
 fn show_step(name: &ProfileName) -> NextStep {
     NextStep::send(&AutomationProfileShow { name: name.clone() })
 }

@@ -1,12 +1,23 @@
-//! Changed lines as text and numbers.
+//! Changed files as text and numbers.
 
-use cleveragents_ports::sandbox::{DiffLines, DiffStat};
+use cleveragents_api::plan::diff::FileStatus;
+use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat};
 
 /// Returns for example `+8 -2`.
 pub fn format_line_counts(lines: DiffLines) -> String {
     match lines {
         DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
         DiffLines::Binary => "binary".to_owned(),
+    }
+}
+
+pub(crate) fn file_status(change: DiffChange) -> FileStatus {
+    match change {
+        DiffChange::Added => FileStatus::Added,
+        DiffChange::Deleted => FileStatus::Deleted,
+        DiffChange::Modified => FileStatus::Modified,
+        DiffChange::Renamed => FileStatus::Renamed,
+        DiffChange::Retyped => FileStatus::Retyped,
     }
 }
 

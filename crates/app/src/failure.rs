@@ -3,6 +3,7 @@
 //! The crates below know nothing of exit classes and next steps; each subject has a file here that
 //! chooses them.
 
+pub(crate) mod conflicts;
 mod definitions;
 mod execution;
 mod lifecycle;
@@ -19,12 +20,13 @@ use std::path::Path;
 use cleveragents_api::{ExitClass, Failure, NextStep};
 use serde_json::{Map, Value};
 
+pub use conflicts::apply_conflict_failure;
 pub use execution::interrupted_failure;
 pub use lifecycle::no_model_failure;
 pub use registries::{name_taken_failure, unknown_name_failure};
 pub use trust::not_trusted_failure;
 
-/// Why a handler failed: a [`Failure`] that every error of the product converts to.
+/// Error of a handler: a [`Failure`] that every error of the product converts to.
 #[derive(Debug, Clone)]
 pub struct RequestError(Box<Failure>);
 
@@ -72,6 +74,12 @@ impl RequestError {
     #[must_use]
     pub fn hint(mut self, step: impl Into<NextStep>) -> Self {
         self.0.next_steps.push(step.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn hints(mut self, steps: impl IntoIterator<Item = NextStep>) -> Self {
+        self.0.next_steps.extend(steps);
         self
     }
 

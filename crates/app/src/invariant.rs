@@ -4,21 +4,21 @@ mod add;
 mod list;
 mod remove;
 
-use cleveragents_api::ExitClass;
 use cleveragents_api::invariant::{InvariantDetails, InvariantOrigin};
+use cleveragents_api::plan::PlanList;
+use cleveragents_api::project::ProjectList;
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::id::{IdFragment, PlanId};
 use cleveragents_domain::{Invariant, NamespacedName};
 use cleveragents_engine::invariants::{Rule, RuleOrigin};
 
-use crate::app::App;
 use crate::failure::RequestError;
+use crate::services::Services;
 
-impl App {
-    /// Returns the id of the plan that the user named.
-    async fn plan_id(&self, plan: &IdFragment) -> Result<PlanId, RequestError> {
-        let plan = self.lifecycle().find_plan(plan.clone()).await?;
-        Ok(plan.identity.plan_id)
-    }
+/// Returns the id of the plan that the user named.
+async fn plan_id(services: &Services, plan: &IdFragment) -> Result<PlanId, RequestError> {
+    let plan = services.lifecycle().find_plan(plan.clone()).await?;
+    Ok(plan.identity.plan_id)
 }
 
 fn details(rule: &Invariant) -> InvariantDetails {
@@ -50,8 +50,8 @@ fn rule_details(rule: &Rule) -> InvariantDetails {
 /// Adds the step of listing projects or plans to the failure for a missing one.
 fn with_list_hint(failure: RequestError, project: Option<&NamespacedName>) -> RequestError {
     match (failure.exit, project) {
-        (ExitClass::NotFound, Some(_)) => failure.hint("agents project list"),
-        (ExitClass::NotFound, None) => failure.hint("agents plan list"),
+        (ExitClass::NotFound, Some(_)) => failure.hint(NextStep::send(&ProjectList::default())),
+        (ExitClass::NotFound, None) => failure.hint(NextStep::send(&PlanList::default())),
         _ => failure,
     }
 }

@@ -1,11 +1,16 @@
-//! Handlers of plans, one file per verb. `find` looks plans up, `work` reads what a plan has done,
-//! `owner` tells which process runs it.
+//! Handlers of plans, one file per verb. `find` looks plans up, `abandon` aborts their applies, `work` reads a plan's recorded
+//! work, `owner` finds the process that runs it.
 
+mod abandon;
+mod apply;
 mod artifacts;
+mod cancel;
 mod checkpoints;
+mod correct;
 mod delete;
 mod diff;
 mod errors;
+mod execute;
 mod explain;
 mod find;
 mod list;
@@ -13,9 +18,18 @@ mod log;
 mod owner;
 mod prompt;
 mod purge;
+mod rebase;
+mod recovery;
+mod reject;
 mod result_warnings;
+mod resume;
+mod revert;
+mod rollback;
+mod run;
+mod run_folder;
 mod status;
 mod tree;
+mod unapply;
 mod use_action;
 mod verify;
 mod work;
@@ -24,7 +38,14 @@ use std::time::Duration;
 
 use cleveragents_domain::{Plan, Timestamp, WaitReason};
 
+pub(crate) use apply::applied_reply;
+pub use correct::check_guidance;
+pub use errors::plan_error;
+pub(crate) use execute::{executed_reply, with_sandbox_warnings};
+pub(crate) use find::find_plan;
 pub use owner::continue_command;
+pub use rebase::short_commit;
+pub use rollback::parse_checkpoint;
 pub use tree::tree_decision;
 pub use work::PlanWork;
 

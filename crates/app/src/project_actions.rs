@@ -20,8 +20,8 @@ use cleveragents_engine::trust::{RepositoryAction, content_hash};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::project_files::{ProjectFile, ProjectFileError, ProjectFiles};
 
-use crate::app::App;
 use crate::failure::{RequestError, display_path};
+use crate::services::Services;
 
 /// An action that a file of a project defines.
 #[derive(Debug, Clone)]
@@ -133,33 +133,34 @@ impl ProjectActions {
     }
 }
 
-impl App {
-    /// Returns the folders to search when no project is given: the one around the caller's working
-    /// directory.
-    pub fn enclosing_projects(&self, working_directory: Option<&Path>) -> Vec<PathBuf> {
-        let files = self.project_files();
-        let enclosing = working_directory.and_then(|from| files.enclosing_project(from));
-        enclosing.into_iter().collect()
-    }
+/// Returns the folders to search when no project is given: the one around the caller's working
+/// directory.
+pub(crate) fn enclosing_projects(
+    services: &Services,
+    working_directory: Option<&Path>,
+) -> Vec<PathBuf> {
+    let files = services.adapters().project_files();
+    let enclosing = working_directory.and_then(|from| files.enclosing_project(from));
+    enclosing.into_iter().collect()
+}
 
-    pub fn project_actions(&self, folders: &[PathBuf]) -> ProjectActions {
-        ProjectActions::read(&*self.project_files(), folders)
-    }
+pub(crate) fn project_actions(services: &Services, folders: &[PathBuf]) -> ProjectActions {
+    ProjectActions::read(&*services.adapters().project_files(), folders)
+}
 
-    /// Returns the registered action `name`, else the one from the files in `folders`. Broken or
-    /// duplicate files do not prevent the use of a registered action.
-    pub async fn find_action(
-        &self,
-        name: &NamespacedName,
-        folders: &[PathBuf],
-    ) -> Result<Result<FoundAction, UnknownAction>, RequestError> {
-        let registered = match self.lifecycle().action(name.clone()).await {
-            Ok(action) => Some(action),
-            Err(LifecycleError::Store(StoreError::NotFound { .. })) => None,
-            Err(error) => return Err(error.into()),
-        };
-        choose(name, registered, self.project_actions(folders))
-    }
+/// Returns the registered action `name`, else the one from the files in `folders`. Broken or
+/// duplicate files do not prevent the use of a registered action.
+pub(crate) async fn find_action(
+    services: &Services,
+    name: &NamespacedName,
+    folders: &[PathBuf],
+) -> Result<Result<FoundAction, UnknownAction>, RequestError> {
+    let registered = match services.action_registry().action(name.clone()).await {
+        Ok(action) => Some(action),
+        Err(LifecycleError::Store(StoreError::NotFound { .. })) => None,
+        Err(error) => return Err(error.into()),
+    };
+    choose(name, registered, project_actions(services, folders))
 }
 
 fn choose(

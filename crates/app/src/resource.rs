@@ -8,7 +8,7 @@ mod tree;
 
 use cleveragents_api::NextStep;
 use cleveragents_api::project::ProjectLinkResource;
-use cleveragents_api::resource::{LinkedResource, ResourceAdd, ResourceDetails, SandboxStrategy};
+use cleveragents_api::resource::{LinkedResource, ResourceAdd, ResourceDetails, ResourceIsolation};
 use cleveragents_domain::{NamespacedName, Resource};
 use cleveragents_engine::projects::ResourceView;
 
@@ -17,7 +17,7 @@ pub(crate) fn details(resource: Resource) -> ResourceDetails {
         id: resource.id,
         name: resource.name,
         resource_type: resource.resource_type,
-        sandbox: SandboxStrategy::of(resource.resource_type),
+        sandbox: ResourceIsolation::of(resource.resource_type),
         path: resource.path,
         created_at: resource.created_at,
     }

@@ -3,6 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use cleveragents_api::NextStep;
+use cleveragents_api::resource::ResourceAdd;
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::projects::LocatedResource;
 
@@ -82,8 +84,11 @@ impl ResourceDirectory {
         RequestError::usage(what)
             .kind("inside_repository")
             .because("a git checkout is sandboxed and committed as a whole")
-            .hint(format!("use the repository: --path {}", shell_quote(root)))
-            .hint(self.directory_hint("or, if only this folder is meant: "))
+            .hint(format!(
+                "use the repository: --path {}",
+                shell_quote_path(root)
+            ))
+            .hint(self.directory_step("or, if only this folder is meant"))
             .with("repository", display_path(root).into())
     }
 
@@ -95,8 +100,8 @@ impl ResourceDirectory {
         RequestError::usage(what)
             .kind("broken_repository")
             .because(reason)
-            .hint(format!("git -C {} status", shell_quote(&self.path)))
-            .hint(self.directory_hint("or, if only the folder is meant: "))
+            .hint(format!("git -C {} status", shell_quote_path(&self.path)))
+            .hint(self.directory_step("or, if only the folder is meant"))
     }
 
     fn no_repository_failure(&self) -> RequestError {
@@ -104,23 +109,21 @@ impl ResourceDirectory {
         RequestError::usage(what)
             .kind("not_a_repository")
             .because("there is no .git in it")
-            .hint(format!("git init {}", shell_quote(&self.path)))
-            .hint(self.directory_hint("or: "))
+            .hint(format!("git init {}", shell_quote_path(&self.path)))
+            .hint(self.directory_step("or"))
     }
 
-    fn directory_hint(&self, before: &str) -> String {
-        let path = shell_quote(&self.path);
-        format!("{before}agents resource add fs-directory NAME --path {path}")
+    /// Returns the step of registering the directory as one without version control.
+    fn directory_step(&self, condition: &str) -> NextStep {
+        NextStep::fill_in::<ResourceAdd>(&[
+            ("resource_type", ResourceType::FsDirectory.as_str()),
+            ("name", "NAME"),
+            ("path", &display_path(&self.path)),
+        ])
+        .with_condition(condition)
     }
 }
 
-/// Quotes a path for a shell.
-pub fn shell_quote(path: &Path) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
-    let text = display_path(path);
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+pub fn shell_quote_path(path: &Path) -> String {
+    crate::shell_quote(&display_path(path))
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-/// Returns for example `1 event` or `2 events`.
+/// Returns for example `1 event`, `2 events` or `2 sandboxes`.
 pub fn format_count(number: i64, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
+        _ if what.ends_with('x') => format!("{number} {what}es"),
         _ => format!("{number} {what}s"),
     }
 }
@@ -13,6 +14,15 @@ pub fn format_count(number: i64, what: &str) -> String {
 /// Like [`format_count`], for the length of a list.
 pub fn format_length(number: usize, what: &str) -> String {
     format_count(i64::try_from(number).unwrap_or(i64::MAX), what)
+}
+
+/// Formats the number of entries that match, and how many of them are not listed.
+pub(crate) fn format_listed(listed: usize, total: usize, what: &str) -> String {
+    let counted = format_length(total, what);
+    match total.saturating_sub(listed) {
+        0 => counted,
+        more => format!("{counted}, {more} of them not shown"),
+    }
 }
 
 /// Formats as `2h 05m`, `1m 09s` or `12s`.
@@ -51,6 +61,17 @@ pub fn format_size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        for (number, what, text) in [
+            (0, "plan", "0 plans"),
+            (1, "sandbox", "1 sandbox"),
+            (2, "sandbox", "2 sandboxes"),
+        ] {
+            assert_eq!(format_count(number, what), text);
+        }
+    }
 
     #[test]
     fn sizes_are_shown_in_the_unit_that_fits() {

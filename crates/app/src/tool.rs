@@ -1,7 +1,9 @@
 //! Handlers of tools, one file per verb.
 
 mod list;
+mod run;
 mod show;
+mod trial;
 
 use cleveragents_api::NextStep;
 use cleveragents_api::tool::{ToolCapability, ToolShow, ToolSummary, ToolType};
@@ -9,7 +11,10 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess, ToolDefinition};
 
 pub use list::list_tools;
-pub use show::{find_tool, show_tool};
+pub use run::run_tool;
+use show::find_tool;
+
+pub use show::show_tool;
 
 /// Returns the step of showing a tool.
 fn show_step(name: &NamespacedName) -> NextStep {

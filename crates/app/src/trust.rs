@@ -9,8 +9,9 @@ use cleveragents_domain::{Plan, ProfileName, RepositoryFile, Resource, ResourceP
 use cleveragents_engine::trust::{RepositoryAction, content_hash};
 use cleveragents_ports::sandbox::WORKTREE_INCLUDE;
 
-use crate::app::{App, Caller};
+use crate::app::Caller;
 use crate::failure::{RequestError, display_path, not_trusted_failure};
+use crate::services::Services;
 
 /// The size limit for `.worktreeinclude`, in bytes. No hand-written file is longer.
 const INCLUDE_MAXIMUM: usize = 1 << 20;
@@ -30,75 +31,77 @@ impl GivenConsent {
     }
 }
 
-impl App {
-    /// Fails unless the user consents to the file of `action`, now or in an earlier request.
-    pub async fn require_trust(
-        &self,
-        action: &RepositoryAction,
-        consent: &GivenConsent,
-        caller: &Caller,
-    ) -> Result<(), RequestError> {
-        let state = self.trust().state_of(action.file.clone()).await?;
-        if state == TrustState::Trusted {
-            return Ok(());
-        }
-        if !consent.covers(&action.file) {
-            return Err(not_trusted_failure(
-                &action.file,
-                state,
-                Some(&action.draft),
-            ));
-        }
-        Ok(self
-            .trust()
-            .record(action.file.clone(), &caller.who)
-            .await?)
+/// Fails unless the user consents to the file of `action`, now or in an earlier request.
+pub(crate) async fn require_trust(
+    services: &Services,
+    action: &RepositoryAction,
+    consent: &GivenConsent,
+    caller: &Caller,
+) -> Result<(), RequestError> {
+    let state = services.trust().state_of(action.file.clone()).await?;
+    if state == TrustState::Trusted {
+        return Ok(());
     }
+    if !consent.covers(&action.file) {
+        return Err(not_trusted_failure(
+            &action.file,
+            state,
+            Some(&action.draft),
+        ));
+    }
+    Ok(services
+        .trust()
+        .record(action.file.clone(), &caller.who)
+        .await?)
+}
 
-    /// Records consent to the current content of the resources' `.worktreeinclude`, if the consent
-    /// is to all files.
-    pub async fn trust_includes(
-        &self,
-        resources: &[Resource],
-        consent: &GivenConsent,
-        caller: &Caller,
-    ) -> Result<(), RequestError> {
-        if !consent.all {
-            return Ok(());
-        }
-        for resource in resources {
-            if let Some(file) = self.include_file(resource)? {
-                self.trust().record(file, &caller.who).await?;
-            }
-        }
-        Ok(())
+/// Records consent to the current content of the resources' `.worktreeinclude`, if the consent
+/// is to all files.
+pub(crate) async fn trust_includes(
+    services: &Services,
+    resources: &[Resource],
+    consent: &GivenConsent,
+    caller: &Caller,
+) -> Result<(), RequestError> {
+    if !consent.all {
+        return Ok(());
     }
+    for resource in resources {
+        if let Some(file) = include_file(services, resource)? {
+            services.trust().record(file, &caller.who).await?;
+        }
+    }
+    Ok(())
+}
 
-    fn include_file(&self, resource: &Resource) -> Result<Option<RepositoryFile>, RequestError> {
-        let root = PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
-        let unreadable = |path: &PathBuf| {
-            let what = format!("cannot read {}", display_path(path));
-            RequestError::usage(what).kind("unreadable")
-        };
-        let content = self
-            .project_files()
-            .include_file(&root, INCLUDE_MAXIMUM + 1)
-            .map_err(|error| unreadable(&error.path).because(error.reason))?;
-        let Some(content) = content else {
-            return Ok(None);
-        };
-        if content.len() > INCLUDE_MAXIMUM {
-            let path = root.join(WORKTREE_INCLUDE);
-            return Err(unreadable(&path).because("it is larger than a mebibyte"));
-        }
-        let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
-        let path = path.map_err(|error| unreadable(&root).caused_by(&error))?;
-        Ok(Some(RepositoryFile {
-            repository: resource.path.clone(),
-            path,
-            hash: content_hash(&content),
-        }))
+fn include_file(
+    services: &Services,
+    resource: &Resource,
+) -> Result<Option<RepositoryFile>, RequestError> {
+    let root = PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
+    let unreadable = |path: &PathBuf| {
+        let what = format!("cannot read {}", display_path(path));
+        RequestError::usage(what).kind("unreadable")
+    };
+    let content = services
+        .adapters()
+        .project_files()
+        .include_file(&root, INCLUDE_MAXIMUM + 1)
+        .map_err(|error| unreadable(&error.path).because(error.reason))?;
+    let Some(content) = content else {
+        return Ok(None);
+    };
+    if content.len() > INCLUDE_MAXIMUM {
+        let path = root.join(WORKTREE_INCLUDE);
+        return Err(unreadable(&path).because("it is larger than a mebibyte"));
     }
+    let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
+    let path = path.map_err(|error| unreadable(&root).caused_by(&error))?;
+    Ok(Some(RepositoryFile {
+        repository: resource.path.clone(),
+        path,
+        hash: content_hash(&content),
+    }))
 }
 
 /// Returns a warning if the plan's profile differs from the one that the repository's action asks

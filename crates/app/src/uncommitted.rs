@@ -5,39 +5,49 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use cleveragents_api::uncommitted::UncommittedFiles;
-use cleveragents_domain::{Resource, ResourceType};
+use cleveragents_domain::{AbsolutePath, Resource, ResourceType};
 use cleveragents_ports::sandbox::Sandboxes;
 
-use crate::app::App;
 use crate::failure::display_path;
+use crate::services::Services;
 
-/// How many files a warning lists by name.
+/// Number of files that a warning names.
 const NAMED_MAXIMUM: usize = 5;
 
-impl App {
-    /// Finds uncommitted files in the checkouts among `resources`. A checkout that cannot be read
-    /// is skipped; its errors are reported when the plan starts.
-    pub fn find_uncommitted(&self, resources: &[Resource]) -> Vec<UncommittedFiles> {
-        let is_checkout = |it: &&Resource| it.resource_type == ResourceType::GitCheckout;
-        let mut checkouts = resources.iter().filter(is_checkout).peekable();
-        if checkouts.peek().is_none() {
-            return Vec::new();
-        }
-        let sandboxes = match self.sandboxes() {
-            Ok(sandboxes) => sandboxes,
-            Err(error) => {
-                tracing::info!(%error, "uncommitted files were not checked");
-                return Vec::new();
-            }
-        };
-        checkouts
-            .filter_map(|resource| inspect(&*sandboxes, resource))
-            .collect()
-    }
+/// Finds uncommitted files in the checkouts among `resources`. A checkout that cannot be read
+/// is skipped; its errors are reported when the plan starts.
+pub(crate) fn find_uncommitted(
+    services: &Services,
+    resources: &[Resource],
+) -> Vec<UncommittedFiles> {
+    let is_checkout = |it: &&Resource| it.resource_type == ResourceType::GitCheckout;
+    let checkouts = resources.iter().filter(is_checkout);
+    find_uncommitted_in(services, checkouts.map(|it| &it.path))
 }
 
-fn inspect(sandboxes: &dyn Sandboxes, resource: &Resource) -> Option<UncommittedFiles> {
-    let checkout = PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
+/// Finds uncommitted files in checkouts.
+pub(crate) fn find_uncommitted_in<'a>(
+    services: &Services,
+    checkouts: impl IntoIterator<Item = &'a AbsolutePath>,
+) -> Vec<UncommittedFiles> {
+    let mut checkouts = checkouts.into_iter().peekable();
+    if checkouts.peek().is_none() {
+        return Vec::new();
+    }
+    let sandboxes = match services.adapters().sandboxes() {
+        Ok(sandboxes) => sandboxes,
+        Err(error) => {
+            tracing::info!(%error, "uncommitted files were not checked");
+            return Vec::new();
+        }
+    };
+    checkouts
+        .filter_map(|checkout| inspect(&*sandboxes, checkout))
+        .collect()
+}
+
+fn inspect(sandboxes: &dyn Sandboxes, checkout: &AbsolutePath) -> Option<UncommittedFiles> {
+    let checkout = PathBuf::from(OsString::from_vec(checkout.as_bytes().to_vec()));
     match sandboxes.inspect(&checkout) {
         Ok(found) if found.uncommitted.is_empty() => None,
         Ok(found) => Some(UncommittedFiles {

@@ -19,30 +19,28 @@ use cleveragents_ports::{Entity, StoreError, ValidationRow};
 
 pub use add::read_validation_to_add;
 
-use crate::app::App;
 use crate::failure::{RequestError, unknown_name_failure};
+use crate::services::Services;
 
-impl App {
-    /// Converts an error about the validation `name`; if it does not exist, adds similar names.
-    async fn validation_failure(
-        &self,
-        error: ValidationRegistryError,
-        name: &NamespacedName,
-    ) -> RequestError {
-        match error {
-            ValidationRegistryError::Store(StoreError::NotFound {
-                entity: Entity::Validation,
-                ..
-            }) => {
-                let all = self.validations().validations().await;
-                let known: Vec<NamespacedName> = all.map_or_else(
-                    |_| Vec::new(),
-                    |(rows, _)| rows.into_iter().map(|row| row.validation.name).collect(),
-                );
-                unknown_name_failure(Entity::Validation, name, &known)
-            }
-            other => other.into(),
+/// Converts an error about the validation `name`; if it does not exist, adds similar names.
+async fn validation_failure(
+    services: &Services,
+    error: ValidationRegistryError,
+    name: &NamespacedName,
+) -> RequestError {
+    match error {
+        ValidationRegistryError::Store(StoreError::NotFound {
+            entity: Entity::Validation,
+            ..
+        }) => {
+            let all = services.validations().validations().await;
+            let known: Vec<NamespacedName> = all.map_or_else(
+                |_| Vec::new(),
+                |(rows, _)| rows.into_iter().map(|row| row.validation.name).collect(),
+            );
+            unknown_name_failure(Entity::Validation, name, &known)
         }
+        other => other.into(),
     }
 }
 

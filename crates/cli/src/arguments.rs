@@ -71,7 +71,7 @@ pub struct GlobalArguments {
     pub quiet: bool,
 }
 
-/// How answers are shown.
+/// Format of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Boxes and colours, for people

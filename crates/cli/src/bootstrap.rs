@@ -9,25 +9,20 @@ mod adapters;
 mod execution;
 mod models;
 mod processes;
-mod unfinished;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_api::RequestKind;
+use cleveragents_app::{App, ProgressHub};
 use cleveragents_domain::id::OwnerId;
-use cleveragents_domain::{Plan, StreamId, Timestamp};
-use cleveragents_engine::actors::ActorRegistry;
-use cleveragents_engine::decisions::DecisionService;
+use cleveragents_domain::{ChainFault, StreamId, Timestamp};
 use cleveragents_engine::journal::verify;
-use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
-use cleveragents_engine::projects::ProjectService;
-use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
-use cleveragents_engine::trust::TrustRegistry;
-use cleveragents_ports::journal_verification::{ChainFault, Verification};
+use cleveragents_ports::journal_verification::Verification;
 use cleveragents_ports::limits::Limit;
 use cleveragents_ports::processes::{ProcessResult, Processes};
 use cleveragents_ports::runs::Holder;
@@ -39,9 +34,8 @@ use cleveragents_ports::{StoreError, StoreHandle};
 pub use cleveragents_sandbox::{ApplyStep, NoWatcher, Watcher};
 use cleveragents_sandbox::{CaptureLimits, GitSettings, LocalSandboxes};
 pub use cleveragents_store::{
-    AlteredBackupPolicy, BackupManifest, BackupReport, CollectionReport, Engine,
-    ExistingDataPolicy, HealthFinding, NEWEST_SCHEMA, ProcessInfo, ProgressCallback, RestoreReport,
-    Retention, Statistics, sqlite_version,
+    AlteredBackupPolicy, BackupManifest, BackupReport, Engine, ExistingDataPolicy, HealthFinding,
+    NEWEST_SCHEMA, ProcessInfo, ProgressCallback, RestoreReport, Statistics, sqlite_version,
 };
 use cleveragents_store::{DataDirectory, Database, ProcessPresence, RestoreTarget, StoreOptions};
 pub use cleveragents_tools::ShellSettings;
@@ -50,7 +44,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::environment::Environment;
-use crate::failure::CommandFailure;
 use crate::settings::Settings;
 use crate::settings::resolve::DatabaseSetting;
 
@@ -80,6 +73,7 @@ pub struct Bootstrap {
     settings: Settings,
     environment: Environment,
     watcher: Arc<dyn Watcher>,
+    progress: ProgressHub,
 }
 
 #[derive(Debug)]
@@ -87,6 +81,7 @@ pub struct AppContext<'a> {
     bootstrap: &'a Bootstrap,
     database: Arc<Database>,
     store: StoreHandle,
+    app: App,
 }
 
 impl Bootstrap {
@@ -103,7 +98,11 @@ impl Bootstrap {
             since: clock.now(),
         };
         let owner = OwnerId::new(ids.next());
+        // Before the database is opened: other processes must see this one as alive as soon as it
+        // can own a run.
         let presence = ProcessPresence::announce(directory.path(), node.clone(), owner, &card)?;
+        // One thread is enough: blocking work runs on threads of its own, and starting more costs
+        // time at each command.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -123,6 +122,7 @@ impl Bootstrap {
             settings: settings.clone(),
             environment: environment.clone(),
             watcher: Arc::new(NoWatcher),
+            progress: ProgressHub::default(),
         })
     }
 
@@ -138,34 +138,29 @@ impl Bootstrap {
     /// process on this machine died during an apply, that apply is finished or aborted before
     /// anything else. An apply that a live process holds is only reported.
     pub fn open(&self) -> Result<AppContext<'_>> {
+        // The reserved space lets `gc` work on a full disk.
         crate::reserve::ensure(self.directory());
         let app = self.connect()?;
-        app.recover_applies(None)?;
+        // Commands without a request do not pass `App::call`, which does this for all others.
+        app.block_on(app.app().recover_applies(&app.caller()))?;
         Ok(app)
-    }
-
-    /// Opens the database for a command that abandons what a plan is doing, and finds the plan. An
-    /// interrupted apply of that plan is not finished first, even if it was already decided,
-    /// because the user wants the opposite.
-    pub fn open_to_abandon(
-        &self,
-        find: impl FnOnce(&AppContext<'_>) -> Result<Plan, CommandFailure>,
-    ) -> Result<(AppContext<'_>, Plan), CommandFailure> {
-        crate::reserve::ensure(self.directory());
-        let app = self.connect()?;
-        let id = find(&app)?.identity.plan_id;
-        app.recover_applies(Some(id))?;
-        // Reload: recovery may have aborted an undecided apply, which changes the plan.
-        let plan = app.block_on(app.lifecycle().plan(id))?;
-        Ok((app, plan))
     }
 
     /// Opens the database for a command that only reads. Unfinished applies are reported, and
     /// nothing waits.
     pub fn open_to_read(&self) -> Result<AppContext<'_>> {
         let app = self.connect()?;
-        app.warn_unfinished_applies()?;
+        app.block_on(app.app().warn_unfinished_applies())?;
         Ok(app)
+    }
+
+    /// Opens the database to send requests. The application recovers or reports unfinished applies
+    /// when it is called.
+    pub fn open_for_requests(&self, kind: RequestKind) -> Result<AppContext<'_>> {
+        if kind != RequestKind::Read {
+            crate::reserve::ensure(self.directory());
+        }
+        self.connect()
     }
 
     fn connect(&self) -> Result<AppContext<'_>> {
@@ -173,6 +168,9 @@ impl Bootstrap {
         Ok(AppContext {
             bootstrap: self,
             store: database.handle(),
+            // Built once (law 8): the requests of a command share breaker, rate limits and slot
+            // queue.
+            app: App::new(self.app_deps(&database)),
             database,
         })
     }
@@ -253,6 +251,10 @@ impl AppContext<'_> {
         &self.store
     }
 
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
     /// Returns the actor name for the journal.
     pub fn actor(&self) -> &str {
         &self.bootstrap.options.command
@@ -286,55 +288,12 @@ impl AppContext<'_> {
         self.block_on(self.database.backup(path, progress))
     }
 
-    pub fn collect(&self, retention: Retention) -> Result<CollectionReport> {
-        self.block_on(self.database.collect(retention))
-    }
-
-    pub fn collectable(&self, retention: Retention) -> Result<CollectionReport> {
-        self.block_on(self.database.preview_collection(retention))
-    }
-
     pub fn streams(&self) -> Result<Vec<StreamId>> {
         self.block_on(self.store.read(|tx| tx.streams()))
     }
 
     pub fn verify(&self, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
         self.block_on(verify(&self.store, stream, None))
-    }
-
-    pub fn lifecycle(&self) -> PlanLifecycle {
-        PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
-    }
-
-    /// Returns the registry of consents to use files of repositories.
-    pub fn trust(&self) -> TrustRegistry {
-        TrustRegistry::new(self.store.clone(), self.ids())
-    }
-
-    pub fn actors(&self) -> ActorRegistry {
-        let Bootstrap {
-            settings,
-            environment,
-            ..
-        } = self.bootstrap;
-        let configured = adapters::configured_models(settings, environment);
-        ActorRegistry::new(self.store.clone(), self.ids()).with_models(&configured)
-    }
-
-    pub fn projects(&self) -> ProjectService {
-        ProjectService::new(self.store.clone(), self.ids(), self.liveness())
-    }
-
-    pub fn recovery(&self) -> ErrorRecovery {
-        ErrorRecovery::new(self.store.clone(), self.ids())
-    }
-
-    pub fn decisions(&self) -> DecisionService {
-        DecisionService::new(self.store.clone(), self.ids(), self.liveness())
-    }
-
-    pub fn now(&self) -> Timestamp {
-        self.bootstrap.now()
     }
 
     pub fn ids(&self) -> Arc<dyn Ids> {
@@ -380,6 +339,7 @@ fn local_sandboxes(
 }
 
 fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {
+    // Only these two: any other variable of git could redirect it to another repository.
     let variable = |name| environment.variable(name).map(OsStr::to_owned);
     GitSettings {
         program,
@@ -429,6 +389,8 @@ fn database_url(settings: &Settings) -> Result<Option<String>> {
         return Ok(Some(url));
     };
     let folder = &settings.locations.data_directory;
+    // The same file by its URL. Another path would escape the lock and the presence files of the
+    // data directory.
     if Path::new(path) == folder.join("cleveragents.db") {
         return Ok(None);
     }

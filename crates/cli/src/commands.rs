@@ -1,8 +1,8 @@
 //! The commands, one file each.
 //!
 //! To add a command: a file with an argument struct (its doc comment is the help, with examples in
-//! `after_long_help`) and a `run`, an arm in [`Command`] and in its two matches, and a row in
-//! `tests/cli/cases.rs`.
+//! `after_long_help`) and a `run`, a variant of [`Command`] and an arm in each match over it, and a row in
+//! a file of `tests/cli/cases/`.
 
 mod action;
 mod actor;
@@ -27,13 +27,11 @@ mod tool;
 mod validation;
 mod version;
 
-pub(crate) use plan::find as find_plan;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
-use cleveragents_api::{Reply, Request, RequestKind};
+use cleveragents_api::{Reply, Request};
 use cleveragents_app::{App, Handler};
 
 use crate::arguments::{Format, GlobalArguments};
@@ -41,7 +39,7 @@ use crate::bootstrap::{Bootstrap, Watcher};
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputLines};
-use crate::reserve::{self, ReleasedReserve};
+use crate::reserve;
 use crate::settings::{Locations, Settings};
 
 /// The commands.
@@ -82,7 +80,7 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
-/// What a command needs before it runs.
+/// The requirements of a command before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandRequirements {
     /// Nothing: no file is read and nothing is created.
@@ -136,24 +134,23 @@ impl CommandContext<'_> {
         Ok(bootstrap.with_watcher(&self.watcher))
     }
 
-    /// Like [`bootstrap`](Self::bootstrap), for commands that free space: releases the reserve so
-    /// that they work on a full disk.
-    pub fn bootstrap_for_gc(&self) -> Result<(ReleasedReserve, Bootstrap), CommandFailure> {
-        let released = reserve::release(&self.settings()?.locations.data_directory);
-        Ok((released, self.bootstrap()?))
-    }
-
     /// Sends a request and returns the reply.
     pub fn call<R: Request>(&self, request: R) -> Result<Reply<R::Answer>, CommandFailure>
     where
         App: Handler<R>,
     {
         let bootstrap = self.bootstrap()?;
-        let context = match R::KIND {
-            RequestKind::Read => bootstrap.open_to_read()?,
-            RequestKind::Write | RequestKind::Work => bootstrap.open()?,
-        };
-        context.call(request)
+        bootstrap.open_for_requests(R::KIND)?.call(request)
+    }
+
+    /// Like [`call`](Self::call), for requests that free space: releases the reserve so that they
+    /// work on a full disk.
+    pub fn call_for_gc<R: Request>(&self, request: R) -> Result<Reply<R::Answer>, CommandFailure>
+    where
+        App: Handler<R>,
+    {
+        let _reserve = reserve::release(&self.settings()?.locations.data_directory);
+        self.call(request)
     }
 
     /// Resolves a path relative to the working directory.

@@ -41,9 +41,9 @@ pub async fn confirm_unless_interrupted(
     if print_question(question).is_err() {
         return Some(Confirmation::No);
     }
-    let (tell, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     // The thread is never joined: it may block on the terminal until the process exits.
-    thread::spawn(move || tell.send(read_confirmation()));
+    thread::spawn(move || sender.send(read_confirmation()));
     tokio::select! {
         biased;
         () = interrupts.recv() => {

@@ -2,12 +2,8 @@
 //! with the hash of the content that the user was asked about.
 
 use clap::Args;
-use cleveragents_app::trust::GivenConsent;
-use cleveragents_domain::Resource;
-use cleveragents_engine::trust::RepositoryAction;
 use serde_json::Value;
 
-use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm};
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
@@ -24,46 +20,9 @@ pub struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// Fails with exit code 5 unless the user consents to the file of `action`, now or in an
-    /// earlier run.
-    pub fn require(
-        &self,
-        action: &RepositoryAction,
-        app: &AppContext<'_>,
-        environment: &Environment,
-    ) -> Result<(), CommandFailure> {
-        let (handlers, caller) = (app.app(), app.caller());
-        let require =
-            |consent: GivenConsent| app.block_on(handlers.require_trust(action, &consent, &caller));
-        match require(self.consent()) {
-            Err(failure) if is_needed(&failure) => {
-                let hash = Some(ask(failure, environment)?);
-                require(GivenConsent { all: false, hash })
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// With `--trust`, records consent to the current content of the resources' `.worktreeinclude`.
-    pub fn trust_includes(
-        &self,
-        resources: &[Resource],
-        app: &AppContext<'_>,
-    ) -> Result<(), CommandFailure> {
-        let handlers = app.app();
-        app.block_on(handlers.trust_includes(resources, &self.consent(), &app.caller()))
-    }
-
     /// Whether the user gave `--trust`.
     pub fn is_given(&self) -> bool {
         self.trust
-    }
-
-    fn consent(&self) -> GivenConsent {
-        GivenConsent {
-            all: self.trust,
-            hash: None,
-        }
     }
 }
 
@@ -79,6 +38,7 @@ pub fn ask(failure: CommandFailure, environment: &Environment) -> Result<String,
     match confirm(&question(file), environment) {
         Confirmation::Yes => Ok(file["hash"].as_str().unwrap_or_default().to_owned()),
         Confirmation::No => Err(failure.because("you declined")),
+        // Without a terminal there is no consent. The failure names `--trust`.
         Confirmation::NoTerminal => Err(failure),
     }
 }

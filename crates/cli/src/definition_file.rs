@@ -21,7 +21,7 @@ const STANDARD_INPUT: &str = "standard input";
 #[derive(Debug)]
 pub struct DefinitionFile {
     pub name: String,
-    /// How the user named the file: its path, or `-`.
+    /// The user's name of the file: its path, or `-`.
     argument: String,
     bytes: Vec<u8>,
     /// The base of relative paths in the file.

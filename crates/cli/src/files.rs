@@ -99,6 +99,7 @@ pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> 
     };
     let beside = temporary_name(path)?;
     // A leftover of a process that died here.
+    // Safe under the lock: no live writer has this name in use.
     match std::fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -7,7 +7,6 @@
 pub mod argument_types;
 pub mod arguments;
 pub mod bootstrap;
-mod changes;
 pub mod commands;
 pub mod confirmation;
 pub mod consent;

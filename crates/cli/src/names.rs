@@ -2,19 +2,21 @@
 
 use std::str::FromStr;
 
+use cleveragents_api::NextStep;
+use cleveragents_api::automation_profile::AutomationProfileList;
 use cleveragents_domain::text_enum::UnknownValue;
 use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
 
 use crate::failure::{CommandFailure, excerpt};
 
-/// Parses the name of a `what`.
 pub fn parse_name(what: &str, text: &str) -> Result<NamespacedName, CommandFailure> {
     parse(what, text)
 }
 
 pub fn parse_profile(text: &str) -> Result<ProfileName, CommandFailure> {
     let name = parse("automation profile", text);
-    name.map_err(|failure| failure.hint("agents automation-profile list"))
+    let list = NextStep::send(&AutomationProfileList::default());
+    name.map_err(|failure| failure.hint(list))
 }
 
 pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {

@@ -3,24 +3,50 @@
 //! A request has the noun and verb of its command, and its fields have the names of the command's
 //! arguments, so the command tree alone says how to write it.
 
+use std::sync::LazyLock;
+
 use clap::{Arg, Command};
-use cleveragents_api::NextStep;
+use cleveragents_api::plan::PlanStart;
+use cleveragents_api::{NextStep, Request};
 use cleveragents_app::shell_quote;
+use cleveragents_domain::AbsolutePath;
 use serde_json::{Map, Value};
+
+/// Built once, because an answer may have many steps.
+static COMMANDS: LazyLock<Command> = LazyLock::new(crate::command);
 
 /// Returns the text for people: a command to run, or advice.
 pub fn render(step: &NextStep) -> String {
     match step {
         NextStep::Text { text } => text.clone(),
-        NextStep::Request { name, arguments } => command_line(name, arguments),
+        NextStep::Request {
+            name,
+            arguments,
+            condition,
+        } => {
+            let line = command_line(name, arguments);
+            match condition {
+                Some(condition) => format!("{condition}: {line}"),
+                None => line,
+            }
+        }
+        NextStep::Watch { plan } => format!("agents plan log {plan} --follow"),
     }
 }
 
+/// Returns the subcommands that send the request with this name.
+pub fn command_path(name: &str) -> Vec<String> {
+    if name == PlanStart::NAME {
+        // The command for a whole plan is not a verb of `plan`.
+        return vec!["run".to_owned()];
+    }
+    name.split('.').map(|it| it.replace('_', "-")).collect()
+}
+
 fn command_line(name: &str, arguments: &Map<String, Value>) -> String {
-    let path: Vec<String> = name.split('.').map(|it| it.replace('_', "-")).collect();
+    let path = command_path(name);
     let mut line = format!("agents {}", path.join(" "));
-    let tree = crate::command();
-    let Some(command) = find(&tree, &path) else {
+    let Some(command) = find(&COMMANDS, &path) else {
         return line;
     };
     for argument in command.get_arguments() {
@@ -47,17 +73,125 @@ fn push(line: &mut String, argument: &Arg, value: &Value) {
     }
     match value {
         Value::Bool(_) | Value::Null => {}
-        Value::String(text) => line.push_str(&format!(" {}", shell_quote(text))),
+        Value::String(text) => line.push_str(&format!(" {}", quote(text))),
+        // A choice with a value: `--to branch NAME`.
+        Value::Object(choice) => {
+            for (name, value) in choice {
+                let value = unescape_path(value.as_str().unwrap_or_default());
+                line.push_str(&format!(" {name} {}", shell_quote(&value)));
+            }
+        }
         other => line.push_str(&format!(" {other}")),
+    }
+}
+
+/// Quotes a value for a shell; of `NAME=VALUE` only the value, as users type it.
+fn quote(text: &str) -> String {
+    let is_name = |name: &str| !name.is_empty() && shell_quote(name) == name;
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) && !value.is_empty() => {
+            format!("{name}={}", shell_quote(value))
+        }
+        _ => shell_quote(text),
+    }
+}
+
+/// Returns an absolute path, which is percent-encoded in requests, as users type it; any other text
+/// as it is.
+fn unescape_path(text: &str) -> String {
+    match text.parse::<AbsolutePath>() {
+        Ok(path) => String::from_utf8_lossy(path.as_bytes()).into_owned(),
+        Err(_) => text.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use cleveragents_api::action::{ActionCreate, ActionList, ActionShow};
-    use cleveragents_domain::ActionState;
+    use cleveragents_api::plan::{PlanApply, PlanCheckpoints, PlanUse};
+    use cleveragents_api::tool::ToolRun;
+    use cleveragents_api::validation::ValidationAttach;
+    use cleveragents_app::RequestError;
+    use cleveragents_domain::apply_record::Destination;
+    use cleveragents_domain::id::PlanId;
+    use cleveragents_domain::{ActionState, NamespacedName};
+    use cleveragents_engine::actors::ActorRegistryError;
+    use cleveragents_engine::execution::ExecutionError;
+    use cleveragents_engine::lifecycle::LifecycleError;
+    use cleveragents_engine::projects::ProjectError;
+    use cleveragents_engine::validations::ValidationRegistryError;
 
     use super::*;
+
+    fn steps(error: impl Into<RequestError>) -> Vec<String> {
+        error.into().next_steps.iter().map(render).collect()
+    }
+
+    #[test]
+    fn steps_about_projects_are_written_as_commands() {
+        let resource: NamespacedName = "local/shop".parse().unwrap();
+        let taken = ProjectError::PathTaken {
+            path: "/srv/shop".parse().unwrap(),
+            resource: resource.clone(),
+        };
+        let linked = ProjectError::Linked {
+            resource,
+            projects: vec!["local/web".to_owned()],
+        };
+        assert_eq!(
+            steps(LifecycleError::NoProject),
+            ["agents project create NAME --path DIR"]
+        );
+        assert_eq!(
+            steps(taken),
+            [
+                "agents resource show local/shop",
+                "agents project link-resource PROJECT local/shop"
+            ]
+        );
+        assert_eq!(
+            steps(linked),
+            ["agents project unlink-resource local/web local/shop"]
+        );
+    }
+
+    #[test]
+    fn steps_about_definitions_and_plans_are_written_as_commands() {
+        let id: PlanId = "01JZZZZZZZ0000000000ABCDEF".parse().unwrap();
+        let in_use = ActorRegistryError::InUse {
+            name: "local/greeter".parse().unwrap(),
+            actions: vec!["local/lint".parse().unwrap()],
+        };
+        let attached = ValidationRegistryError::AttachedAlready {
+            validation: "local/tests".parse().unwrap(),
+            attachment: id.to_string(),
+        };
+        let changed = ExecutionError::StrategyChanged {
+            plan: id,
+            found: String::new(),
+        };
+        assert_eq!(
+            steps(in_use),
+            [
+                "agents action archive local/lint",
+                "agents actor remove local/greeter --force"
+            ]
+        );
+        assert_eq!(
+            steps(attached),
+            [
+                "agents validation list",
+                "agents validation detach 00abcdef"
+            ]
+        );
+        assert_eq!(
+            steps(changed),
+            [
+                format!("agents plan verify {id}"),
+                format!("agents plan revert {id}")
+            ]
+        );
+    }
 
     #[test]
     fn a_request_is_written_as_its_command() {
@@ -72,7 +206,16 @@ mod tests {
             ..ActionList::default()
         };
         let create = NextStep::fill_in::<ActionCreate>(&[("config", "FILE")]);
+        let apply = PlanApply {
+            plan: "4k2m9x0q".parse().unwrap(),
+            to: Some(Destination::Branch("a b".to_owned())),
+            mark_applied: false,
+        };
         for (step, expected) in [
+            (
+                NextStep::send(&apply),
+                "agents plan apply 4K2M9X0Q --to branch 'a b'",
+            ),
             (NextStep::send(&show), "agents action show local/lint"),
             (NextStep::send(&ActionList::default()), "agents action list"),
             (
@@ -83,9 +226,49 @@ mod tests {
                 create.with_flag("update"),
                 "agents action create --config FILE --update",
             ),
+            (
+                NextStep::send(&PlanApply {
+                    to: Some(Destination::Patch(
+                        AbsolutePath::from_bytes("/tmp/50% off.patch").unwrap(),
+                    )),
+                    ..apply.clone()
+                }),
+                "agents plan apply 4K2M9X0Q --to patch '/tmp/50% off.patch'",
+            ),
+            (
+                NextStep::fill_in::<PlanCheckpoints>(&[("plan", "PLAN")]),
+                "agents plan checkpoints PLAN",
+            ),
+            (
+                NextStep::fill_in::<ToolRun>(&[("name", "builtin/shell"), ("input", "JSON")]),
+                "agents tool run builtin/shell --input JSON",
+            ),
+            (
+                NextStep::fill_in::<ValidationAttach>(&[
+                    ("resource", "RESOURCE"),
+                    ("validation", "VALIDATION"),
+                    ("args", "NAME=VALUE"),
+                ]),
+                "agents validation attach RESOURCE VALIDATION NAME=VALUE",
+            ),
             ("read the file".into(), "read the file"),
         ] {
             assert_eq!(render(&step), expected);
         }
+    }
+
+    #[test]
+    fn values_are_quoted_and_a_condition_comes_first() {
+        let use_action = NextStep::fill_in::<PlanUse>(&[("action", "local/lint")])
+            .with_argument("projects", vec!["local/shop"])
+            .with_argument("arguments", vec!["level=a b", "a b=c", "=c"])
+            .with_condition("when it is idle");
+        assert_eq!(
+            render(&use_action),
+            "when it is idle: agents plan use local/lint local/shop --arg level='a b' \
+             --arg 'a b=c' --arg '=c'"
+        );
+        let run = NextStep::fill_in::<PlanStart>(&[("task", "TASK"), ("base", "worktree")]);
+        assert_eq!(render(&run), "agents run TASK --base worktree");
     }
 }

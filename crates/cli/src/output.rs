@@ -14,6 +14,7 @@ mod patch;
 mod plain;
 mod render_options;
 mod rich;
+mod row_limit;
 mod table;
 mod text;
 mod tree;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 pub use cleveragents_api::MessageLevel;
 pub use cleveragents_app::text::format_count;
@@ -33,6 +34,7 @@ pub use model::{
     AnswerStatus, CommandAnswer, Message, OutputView, Tone, TreeRow, ViewBlock, ViewCell,
 };
 pub use render_options::{ColourMode, EnvelopeShape, RenderOptions};
+pub use row_limit::RowLimit;
 
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
@@ -73,6 +75,22 @@ struct Envelope<'a> {
 struct Timing {
     started: Timestamp,
     duration_ms: u64,
+}
+
+/// The `data` of the envelope of a failure.
+#[derive(Debug, Serialize)]
+struct FailureAnswer<'a> {
+    #[serde(flatten)]
+    facts: &'a Map<String, Value>,
+    error: FailureDescription<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct FailureDescription<'a> {
+    kind: &'a str,
+    message: &'a str,
+    causes: &'a [String],
+    hints: Vec<String>,
 }
 
 impl CommandReport {
@@ -122,7 +140,10 @@ impl CommandReport {
             Ok(answer) => (answer.status, answer.data.clone(), answer.messages.clone()),
             Err(failure) => {
                 let message = Message::new(MessageLevel::Error, failure.to_string());
-                (AnswerStatus::Error, failure_data(failure), vec![message])
+                let data = model::serialize(&FailureAnswer::from(failure));
+                // Cannot fail: all keys are strings.
+                let data = data.unwrap_or_default();
+                (AnswerStatus::Error, data, vec![message])
             }
         };
         redactor.redact_value(&mut data);
@@ -152,18 +173,18 @@ impl CommandReport {
     }
 }
 
-/// Returns the `data` of the envelope of a failure.
-fn failure_data(failure: &CommandFailure) -> Value {
-    let mut data = failure.data.clone();
-    let hints: Vec<String> = failure.next_steps.iter().map(next_step::render).collect();
-    let error = json!({
-        "kind": failure.kind,
-        "message": failure.message,
-        "causes": failure.causes,
-        "hints": hints,
-    });
-    data.insert("error".to_owned(), error);
-    Value::Object(data)
+impl<'a> From<&'a CommandFailure> for FailureAnswer<'a> {
+    fn from(failure: &'a CommandFailure) -> Self {
+        Self {
+            facts: &failure.data,
+            error: FailureDescription {
+                kind: &failure.kind,
+                message: &failure.message,
+                causes: &failure.causes,
+                hints: failure.next_steps.iter().map(next_step::render).collect(),
+            },
+        }
+    }
 }
 
 /// Returns the patch if it is the whole answer and stdout is a pipe. It is not masked, because a

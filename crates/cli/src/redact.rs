@@ -53,6 +53,8 @@ impl Redactor {
     /// Learns a secret. A value learnt twice keeps the newer name.
     pub fn learn(&mut self, name: &str, value: &str) {
         let value = value.trim();
+        // A shorter value occurs by accident, and masking it would reveal it by the holes in the
+        // output.
         if value.len() >= SHORTEST_SECRET {
             self.add_known(name, value, 0..value.len());
         }
@@ -73,6 +75,7 @@ impl Redactor {
         for url::UrlPassword { context, password } in url::find_passwords(address) {
             let raw = &address[password.clone()];
             self.learn(name, raw);
+            // Drivers repeat a password in their errors in either form.
             self.learn(name, &url::percent_decode(raw));
             let start = context.start;
             let secret = password.start - start..password.end - start;
@@ -122,6 +125,7 @@ impl Redactor {
                 let entries = std::mem::take(map);
                 for (key, mut item) in entries {
                     self.redact_value(&mut item);
+                    // Keys can be data too, such as headers or variables.
                     map.insert(self.redact(&key), item);
                 }
             }
@@ -144,6 +148,8 @@ impl Redactor {
                     }),
             );
         }
+        // By position in the original text. Masking one after the other would leave parts of
+        // overlapping secrets.
         findings.sort_by_key(|finding| finding.range.start);
         let mut merged: Vec<RedactionMatch> = Vec::with_capacity(findings.len());
         for finding in findings {
@@ -151,6 +157,7 @@ impl Redactor {
                 Some(last) if finding.range.start < last.range.end => {
                     last.range.end = last.range.end.max(finding.range.end);
                     last.known = match (last.known, finding.known) {
+                        // The lower index belongs to the longer secret.
                         (Some(one), Some(other)) => Some(one.min(other)),
                         (one, other) => one.or(other),
                     };
@@ -164,6 +171,7 @@ impl Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Only the names: debug output ends in logs.
         let names: Vec<&str> = self.known.iter().map(|known| known.name.as_str()).collect();
         f.debug_tuple("Redactor").field(&names).finish()
     }

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-pub use cleveragents_app::resource_directory::{DirectoryKind, ResourceDirectory, shell_quote};
+pub use cleveragents_app::resource_directory::{
+    DirectoryKind, ResourceDirectory, shell_quote_path,
+};
 
 use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
 
@@ -24,7 +26,9 @@ pub fn inspect(path: &Path, data_directory: &Path) -> Result<ResourceDirectory, 
             .because("a resource is a directory: a git checkout or a folder")
             .hint("name the directory it is in"));
     }
+    // Only a test: a folder that cannot be read should fail here, not later in a plan.
     fs::read_dir(&real).map_err(|error| unreachable_failure(path, &error))?;
+    // On the canonical path: a link must not lead a plan into our own data.
     check_outside_data_directory(&real, data_directory)?;
     let kind = detect_kind(&real)?;
     Ok(ResourceDirectory { path: real, kind })
@@ -38,7 +42,7 @@ fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
                 .because(error.to_string())
                 .hint(format!(
                     "mkdir {}, or check the spelling",
-                    shell_quote(path)
+                    shell_quote_path(path)
                 ))
         }
         io::ErrorKind::PermissionDenied => CommandFailure::usage(format!("{shown} cannot be read"))
@@ -46,7 +50,7 @@ fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
             .because(error.to_string())
             .hint(format!(
                 "check owner and permissions: ls -ld {}",
-                shell_quote(path)
+                shell_quote_path(path)
             )),
         _ => CommandFailure::usage(format!("{shown} cannot be used"))
             .kind("not_usable")
@@ -57,6 +61,7 @@ fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
 
 /// Fails if a plan could work on our own data, which changes while the plan runs.
 fn check_outside_data_directory(path: &Path, data_directory: &Path) -> Result<(), CommandFailure> {
+    // It may not exist yet, but its parents may be links.
     let data = real_path(data_directory);
     let how = if path == data {
         "is the data directory of agents"
@@ -123,7 +128,10 @@ fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
         return CommandFailure::usage(format!("{shown} is a bare repository"))
             .kind("bare_repository")
             .because("it has no working tree, so there are no files to work on")
-            .hint(format!("git clone {} DIR, then use DIR", shell_quote(path)));
+            .hint(format!(
+                "git clone {} DIR, then use DIR",
+                shell_quote_path(path)
+            ));
     }
     CommandFailure::usage(format!("{shown} belongs to git's own data"))
         .kind("git_data")
@@ -153,6 +161,7 @@ fn git_entry(folder: &Path) -> GitEntry {
             GitEntry::Broken(".git has no HEAD, objects and refs".to_owned())
         };
     }
+    // The file is untrusted, so its size is checked before it is read.
     if !facts.is_file() || facts.len() > GIT_FILE_MAXIMUM {
         return GitEntry::Broken(".git is neither a directory nor a small file".to_owned());
     }

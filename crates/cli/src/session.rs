@@ -66,7 +66,7 @@ fn run_command(
         Err(error) => return usage::show(&error, environment, &redactor),
     };
     let command = command_path(&matches);
-    let (outcome, options) = execute(&arguments, &command, (environment, watcher), &mut redactor);
+    let (outcome, options) = execute(&arguments, &command, environment, watcher, &mut redactor);
     let report = CommandReport {
         command,
         started: environment.started,
@@ -80,7 +80,8 @@ fn run_command(
 fn execute(
     arguments: &CliArguments,
     command: &str,
-    (environment, watcher): (&Environment, &Arc<dyn Watcher>),
+    environment: &Environment,
+    watcher: &Arc<dyn Watcher>,
     redactor: &mut Redactor,
 ) -> (Result<CommandAnswer, CommandFailure>, RenderOptions) {
     let global = &arguments.global;

@@ -16,4 +16,4 @@ pub mod value;
 pub use locations::Locations;
 pub use registry::{Key, Setting};
 pub use resolve::{ResolvedSetting, SettingSource, Settings};
-pub use value::{SettingValue, ValueKind, parse_duration};
+pub use value::{SettingValue, ValueKind};

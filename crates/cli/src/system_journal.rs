@@ -37,6 +37,7 @@ pub fn record_once<P: EventPayload>(
     label: &'static str,
     payload: &P,
 ) -> Result<RecordOutcome> {
+    // A read first: usually the event exists, and a write would take the lock of the stream.
     let looked = app
         .store()
         .read(|tx| has_event_kind(tx, &P::KIND, i64::MAX));

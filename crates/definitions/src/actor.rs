@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problem, Problems};
-use super::interpolation::{self, FillError, TemplateNames};
+use super::interpolation::{self, TemplateNames};
 use super::nearest::nearest;
 use super::record::{FromYaml, JsonTree, record};
 use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables, YamlKind, YamlNode};
-use llm::LlmActorFile;
+use llm::{LlmActorFile, convert_llm_actor};
 
-/// Hint for a key of an unsupported actor type.
 const UNSUPPORTED_TYPE_KEY_HINT: &str = "it belongs to types of actors that are not supported yet";
 
 /// Hint for a missing or wrong type.
@@ -75,10 +74,10 @@ record! {
         /// The actor's name, `[[server:]namespace/]name`; without a namespace it is in `local/`.
         #[schemars(length(min = 1))]
         name: String = "name",
-        /// How the actor works: `tool` calls the tools of its steps, without a model.
+        /// The kind of the actor: `tool` calls the tools of its steps, without a model.
         #[schemars(extend("enum" = ["tool"]))]
         actor_type: String = "type",
-        /// What the actor does, in a sentence or two.
+        /// The actor's purpose, in a sentence or two.
         #[schemars(length(min = 1))]
         description: String = "description",
         /// The calls, in their order.
@@ -138,10 +137,10 @@ fn read(
         problems,
     };
     let actor = match read? {
-        ActorFile::Tool(file) => conversion.tool_actor(file),
-        ActorFile::Llm(file) => conversion.llm_actor(file, source.folder),
+        ActorFile::Tool(file) => convert_tool_actor(&mut conversion, file),
+        ActorFile::Llm(file) => convert_llm_actor(&mut conversion, file, source.folder),
     }?;
-    conversion.check_actor(&actor);
+    check_actor(&mut conversion, &actor);
     Some(actor)
 }
 
@@ -186,79 +185,73 @@ fn actor_file_kind(node: &YamlNode, problems: &mut Problems) -> Option<ActorFile
     }
 }
 
-impl DefinitionConversion<'_> {
-    fn tool_actor(&mut self, file: ToolActorFile) -> Option<Actor> {
-        let name = self.parse("name", &file.name);
-        let steps = self.steps(StepList::Steps, file.steps);
-        let fix = self.steps(StepList::Fix, file.fix.unwrap_or_default());
-        Some(Actor {
-            name: name?,
-            description: file.description,
-            kind: ActorKind::Tool(ToolActor {
-                steps: steps?,
-                fix: fix?,
-            }),
-        })
-    }
+fn convert_tool_actor(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ToolActorFile,
+) -> Option<Actor> {
+    let name = conversion.parse("name", &file.name);
+    let fix = file.fix.unwrap_or_default();
+    let steps = conversion.convert_all(StepList::Steps.as_str(), file.steps, convert_step);
+    let fix = conversion.convert_all(StepList::Fix.as_str(), fix, convert_step);
+    Some(Actor {
+        name: name?,
+        description: file.description,
+        kind: ActorKind::Tool(ToolActor {
+            steps: steps?,
+            fix: fix?,
+        }),
+    })
+}
 
-    /// Converts all steps before it returns `None`, so that every problem is recorded.
-    fn steps(&mut self, list: StepList, entries: Vec<StepEntry>) -> Option<Vec<ActorStep>> {
-        let convert = |(index, entry)| self.step(&format!("{list}[{index}]"), entry);
-        let steps: Vec<Option<ActorStep>> = entries.into_iter().enumerate().map(convert).collect();
-        steps.into_iter().collect()
-    }
+fn convert_step(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: StepEntry,
+) -> Option<ActorStep> {
+    let tool = conversion.parse(&format!("{path}.tool"), &entry.tool);
+    let resource = conversion.parse_optional(&format!("{path}.resource"), &entry.resource);
+    Some(ActorStep {
+        tool: tool?,
+        input: Value::Object(entry.input.map_or_else(Map::new, |tree| tree.0)),
+        id: entry.id,
+        when: entry.when,
+        resource: resource?,
+    })
+}
 
-    fn step(&mut self, path: &str, entry: StepEntry) -> Option<ActorStep> {
-        let tool = self.parse(&format!("{path}.tool"), &entry.tool);
-        let resource = self.parse_optional(&format!("{path}.resource"), &entry.resource);
-        Some(ActorStep {
-            tool: tool?,
-            input: Value::Object(entry.input.map_or_else(Map::new, |tree| tree.0)),
-            id: entry.id,
-            when: entry.when,
-            resource: resource?,
-        })
-    }
-
-    fn check_actor(&mut self, actor: &Actor) {
-        for error in actor.problems() {
-            let path = match (&error, self.node.scalar_at("provider")) {
-                // The provider was written before the first `/` of the model.
-                (ActorError::Provider { .. }, None) => "model".to_owned(),
-                _ => error_path(&error),
-            };
-            self.problem(&path, error.to_string());
-        }
-        for (list, steps) in [
-            (StepList::Steps, actor.steps()),
-            (StepList::Fix, actor.fix()),
-        ] {
-            self.check_steps(list, steps);
-        }
-    }
-
-    fn check_steps(&mut self, list: StepList, all: &[ActorStep]) {
-        let mut steps = TemplateNames {
-            roots: &ROOTS,
-            ..TemplateNames::default()
+fn check_actor(conversion: &mut DefinitionConversion<'_>, actor: &Actor) {
+    for error in actor.problems() {
+        let path = match (&error, conversion.node.scalar_at("provider")) {
+            // The provider was written before the first `/` of the model.
+            (ActorError::Provider { .. }, None) => "model".to_owned(),
+            _ => error_path(&error),
         };
-        for (index, step) in all.iter().enumerate() {
-            let path = format!("{list}[{index}]");
-            let mut found = interpolation::check(&format!("{path}.input"), &step.input, &steps);
-            if let Some(when) = &step.when {
-                let text = format!("{path}.when");
-                found.extend(interpolation::check_expression(&text, when, &steps).err());
-            }
-            for error in found {
-                self.fill_problem(&error);
-            }
-            steps.steps.extend(step.id.as_deref());
-        }
+        conversion.problem(&path, error.to_string());
     }
+    for (list, steps) in [
+        (StepList::Steps, actor.steps()),
+        (StepList::Fix, actor.fix()),
+    ] {
+        check_steps(conversion, list, steps);
+    }
+}
 
-    /// Records a problem of a template at the template's position.
-    pub(super) fn fill_problem(&mut self, error: &FillError) {
-        self.problem(error.text(), error.to_string());
+fn check_steps(conversion: &mut DefinitionConversion<'_>, list: StepList, all: &[ActorStep]) {
+    let mut steps = TemplateNames {
+        roots: &ROOTS,
+        ..TemplateNames::default()
+    };
+    for (index, step) in all.iter().enumerate() {
+        let path = format!("{list}[{index}]");
+        let mut found = interpolation::check(&format!("{path}.input"), &step.input, &steps);
+        if let Some(when) = &step.when {
+            let text = format!("{path}.when");
+            found.extend(interpolation::check_expression(&text, when, &steps).err());
+        }
+        for error in found {
+            conversion.fill_problem(&error);
+        }
+        steps.steps.extend(step.id.as_deref());
     }
 }
 

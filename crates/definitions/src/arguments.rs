@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::nearest::nearest;
 use super::pattern::Pattern;
 
-/// Why given values do not match an action.
+/// Error of values that do not match an action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GivenArgumentError {
     #[error("{given:?} is not an argument: write it as NAME=VALUE")]

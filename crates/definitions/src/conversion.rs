@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use super::error::{Problem, Problems};
+use super::interpolation::FillError;
 use super::yaml::YamlNode;
 
 /// A conversion in progress: the tree gives the position of a path, problems are collected.
@@ -17,6 +18,23 @@ impl DefinitionConversion<'_> {
     pub(super) fn problem(&mut self, path: &str, what: impl Into<String>) {
         let position = self.node.locate(path);
         self.problems.add(Problem::new(position, path, what));
+    }
+
+    pub(super) fn problem_with_hint(&mut self, path: &str, what: &str, hint: &str) {
+        let position = self.node.locate(path);
+        let problem = Problem::new(position, path, what);
+        self.problems.add(problem.hint(hint));
+    }
+
+    /// Records a problem of a template at the template's position.
+    pub(super) fn fill_problem(&mut self, error: &FillError) {
+        self.problem(error.text(), error.to_string());
+    }
+
+    pub(super) fn check_at_least_one(&mut self, path: &str, number: Option<u64>) {
+        if number == Some(0) {
+            self.problem(path, format!("`{path}` must be at least 1"));
+        }
     }
 
     /// Parses a text; `None` with a problem recorded if that fails.
@@ -49,8 +67,21 @@ impl DefinitionConversion<'_> {
     where
         T: FromStr<Err: Display>,
     {
-        let parse = |(index, text): (usize, &String)| self.parse(&format!("{path}[{index}]"), text);
-        let values: Vec<Option<T>> = texts.iter().enumerate().map(parse).collect();
+        self.convert_all(path, texts, |conversion, path, text| {
+            conversion.parse(path, text)
+        })
+    }
+
+    /// Converts a list; `convert` gets the path of each entry. Every entry is converted before this
+    /// returns `None`, so that every problem is recorded.
+    pub(super) fn convert_all<E, T>(
+        &mut self,
+        path: &str,
+        entries: impl IntoIterator<Item = E>,
+        convert: fn(&mut Self, &str, E) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let convert = |(index, entry)| convert(self, &format!("{path}[{index}]"), entry);
+        let values: Vec<Option<T>> = entries.into_iter().enumerate().map(convert).collect();
         values.into_iter().collect()
     }
 }

@@ -7,13 +7,13 @@ const SHOWN_MAXIMUM: usize = 20;
 
 /// A position in a source; lines and columns start at 1, columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SourcePosition {
-    pub line: usize,
-    pub column: usize,
+pub(super) struct SourcePosition {
+    pub(super) line: usize,
+    pub(super) column: usize,
 }
 
 impl SourcePosition {
-    pub const START: Self = Self { line: 1, column: 1 };
+    pub(super) const START: Self = Self { line: 1, column: 1 };
 }
 
 /// One problem of a definition, displayed as `FILE:LINE:COLUMN: what (hint)`.

@@ -7,29 +7,30 @@
 //! the first. [`template`], [`interpolation`] and [`arguments`] are used later, when a definition
 //! is used.
 
-pub mod action;
-pub mod actor;
-pub mod profile;
-pub mod providers;
-pub mod script;
+mod action;
+mod actor;
+mod profile;
+mod providers;
+mod script;
 pub mod skill;
-pub mod validation;
+mod validation;
 
-pub mod arguments;
+mod arguments;
 mod built_in;
 pub mod interpolation;
-pub mod template;
-
-pub mod schema;
+mod template;
 
 mod conversion;
-pub mod error;
+mod error;
 mod nearest;
 mod pattern;
 mod price;
 mod record;
 mod version;
 mod yaml;
+
+#[cfg(test)]
+mod schema;
 
 pub use action::{ActionDraft, read_action};
 pub use actor::read_actor;
@@ -39,7 +40,7 @@ pub use error::{DefinitionError, DefinitionErrors};
 pub use profile::read_profile;
 pub use providers::read_models;
 pub use script::read_script;
-pub use template::{TemplateArguments, TemplateError, TemplateSamples, render};
+pub use template::{TemplateArguments, TemplateError, render};
 pub use validation::read_validation;
 pub use version::FORMAT_VERSION;
 pub use yaml::{DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM};

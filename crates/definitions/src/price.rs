@@ -2,6 +2,7 @@
 
 use cleveragents_domain::model::Price;
 
+use super::conversion::DefinitionConversion;
 use super::record::record;
 
 pub(super) const FREE: Price = Price {
@@ -30,13 +31,30 @@ record! {
     }
 }
 
-impl PriceEntry {
-    pub(super) fn price(&self) -> Price {
-        Price {
-            input: self.input,
-            output: self.output,
-            cached_input: self.cached_input,
-            cache_write: self.cache_write,
+/// Reads a price per million tokens.
+pub(super) fn convert_price(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: &PriceEntry,
+) -> Option<Price> {
+    let parts = [
+        ("input", Some(entry.input)),
+        ("output", Some(entry.output)),
+        ("cached_input", entry.cached_input),
+        ("cache_write", entry.cache_write),
+    ];
+    let mut fits = true;
+    for (key, dollars) in parts {
+        if dollars.is_some_and(|dollars| dollars < 0.0) {
+            let key = format!("{path}.{key}");
+            conversion.problem(&key, format!("`{key}` must not be negative"));
+            fits = false;
         }
     }
+    fits.then_some(Price {
+        input: entry.input,
+        output: entry.output,
+        cached_input: entry.cached_input,
+        cache_write: entry.cache_write,
+    })
 }

@@ -26,7 +26,7 @@ record! {
         /// The profile's name, `[[server:]namespace/]name`; not that of a built-in profile.
         #[schemars(length(min = 1))]
         name: String = "name",
-        /// What the profile is for.
+        /// The purpose of the profile.
         description: Option<String> = "description",
         /// The confidence needed to continue without approval: 0.0 never asks you, 1.0 always does.
         thresholds: ThresholdsEntry = "thresholds",
@@ -36,7 +36,7 @@ record! {
         require_checkpoints: bool = "require_checkpoints",
         /// Whether tools marked unsafe may be called.
         allow_unsafe_tools: bool = "allow_unsafe_tools",
-        /// What tool calls may not do.
+        /// Restrictions of tool calls.
         guards: Option<GuardsEntry> = "guards",
         /// Limits of retries.
         limits: Option<LimitsEntry> = "limits",
@@ -93,9 +93,9 @@ record! {
         /// If not empty, the only tools that are called.
         #[schemars(length(max = LIST_MAXIMUM))]
         tool_allowlist: Option<Vec<String>> = "tool_allowlist",
-        /// How many calls one step may make.
+        /// Maximum number of calls in one step.
         max_tool_calls_per_step: Option<u32> = "max_tool_calls_per_step",
-        /// What a plan may cost, in US dollars.
+        /// Maximum cost of a plan, in US dollars.
         #[schemars(range(min = 0))]
         max_total_cost: Option<f64> = "max_total_cost",
         /// Whether every call that writes needs your approval; false if left out.
@@ -138,93 +138,97 @@ fn read(
         node: &node,
         problems,
     };
-    conversion.profile(file)
+    convert_profile(&mut conversion, file)
 }
 
-impl DefinitionConversion<'_> {
-    fn profile(&mut self, file: ProfileFile) -> Option<AutomationProfile> {
-        let name = self.parse("name", &file.name);
-        let description = file.description.unwrap_or_default();
-        if description.len() > DESCRIPTION_MAXIMUM {
-            let what = format!("`description` is longer than {DESCRIPTION_MAXIMUM} bytes");
-            self.problem("description", what);
-        }
-        let thresholds = self.thresholds(&file.thresholds);
-        let guards = match file.guards {
-            Some(guards) => self.guards(guards),
-            None => Some(Guards::default()),
-        };
-        Some(AutomationProfile {
-            name: name?,
-            description,
-            thresholds: thresholds?,
-            require_sandbox: file.require_sandbox,
-            require_checkpoints: file.require_checkpoints,
-            allow_unsafe_tools: file.allow_unsafe_tools,
-            guards: guards?,
-            limits: limits(file.limits),
-        })
+fn convert_profile(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ProfileFile,
+) -> Option<AutomationProfile> {
+    let name = conversion.parse("name", &file.name);
+    let description = file.description.unwrap_or_default();
+    if description.len() > DESCRIPTION_MAXIMUM {
+        let what = format!("`description` is longer than {DESCRIPTION_MAXIMUM} bytes");
+        conversion.problem("description", what);
     }
+    let thresholds = convert_thresholds(conversion, &file.thresholds);
+    let guards = match file.guards {
+        Some(guards) => convert_guards(conversion, guards),
+        None => Some(Guards::default()),
+    };
+    Some(AutomationProfile {
+        name: name?,
+        description,
+        thresholds: thresholds?,
+        require_sandbox: file.require_sandbox,
+        require_checkpoints: file.require_checkpoints,
+        allow_unsafe_tools: file.allow_unsafe_tools,
+        guards: guards?,
+        limits: limits(file.limits),
+    })
+}
 
-    fn thresholds(&mut self, entry: &ThresholdsEntry) -> Option<Thresholds> {
-        let mut threshold = |key: &str, value: f64| {
-            let path = format!("thresholds.{key}");
-            Threshold::new(value)
-                .map_err(|error| self.problem(&path, format!("`{path}`: {error}")))
-                .ok()
-        };
-        // Convert all of them before any is missed, so that every problem is recorded.
-        let decompose_task = threshold("decompose_task", entry.decompose_task);
-        let create_tool = threshold("create_tool", entry.create_tool);
-        let select_tool = threshold("select_tool", entry.select_tool);
-        let edit_code = threshold("edit_code", entry.edit_code);
-        let execute_command = threshold("execute_command", entry.execute_command);
-        let create_file = threshold("create_file", entry.create_file);
-        let delete_content = threshold("delete_content", entry.delete_content);
-        let access_network = threshold("access_network", entry.access_network);
-        let install_dependency = threshold("install_dependency", entry.install_dependency);
-        let modify_config = threshold("modify_config", entry.modify_config);
-        let approve_plan = threshold("approve_plan", entry.approve_plan);
-        Some(Thresholds {
-            decompose_task: decompose_task?,
-            create_tool: create_tool?,
-            select_tool: select_tool?,
-            edit_code: edit_code?,
-            execute_command: execute_command?,
-            create_file: create_file?,
-            delete_content: delete_content?,
-            access_network: access_network?,
-            install_dependency: install_dependency?,
-            modify_config: modify_config?,
-            approve_plan: approve_plan?,
-        })
-    }
+fn convert_thresholds(
+    conversion: &mut DefinitionConversion<'_>,
+    entry: &ThresholdsEntry,
+) -> Option<Thresholds> {
+    let mut threshold = |key: &str, value: f64| {
+        let path = format!("thresholds.{key}");
+        Threshold::new(value)
+            .map_err(|error| conversion.problem(&path, format!("`{path}`: {error}")))
+            .ok()
+    };
+    // Convert all of them before any is missed, so that every problem is recorded.
+    let decompose_task = threshold("decompose_task", entry.decompose_task);
+    let create_tool = threshold("create_tool", entry.create_tool);
+    let select_tool = threshold("select_tool", entry.select_tool);
+    let edit_code = threshold("edit_code", entry.edit_code);
+    let execute_command = threshold("execute_command", entry.execute_command);
+    let create_file = threshold("create_file", entry.create_file);
+    let delete_content = threshold("delete_content", entry.delete_content);
+    let access_network = threshold("access_network", entry.access_network);
+    let install_dependency = threshold("install_dependency", entry.install_dependency);
+    let modify_config = threshold("modify_config", entry.modify_config);
+    let approve_plan = threshold("approve_plan", entry.approve_plan);
+    Some(Thresholds {
+        decompose_task: decompose_task?,
+        create_tool: create_tool?,
+        select_tool: select_tool?,
+        edit_code: edit_code?,
+        execute_command: execute_command?,
+        create_file: create_file?,
+        delete_content: delete_content?,
+        access_network: access_network?,
+        install_dependency: install_dependency?,
+        modify_config: modify_config?,
+        approve_plan: approve_plan?,
+    })
+}
 
-    fn guards(&mut self, entry: GuardsEntry) -> Option<Guards> {
-        let denied = self.parse_all(
-            "guards.tool_denylist",
-            &entry.tool_denylist.unwrap_or_default(),
-        );
-        let allowed = self.parse_all(
-            "guards.tool_allowlist",
-            &entry.tool_allowlist.unwrap_or_default(),
-        );
-        match entry.max_total_cost {
-            Some(cost) if cost < 0.0 => {
-                let path = "guards.max_total_cost";
-                self.problem(path, format!("`{path}` must be from 0, not {cost}"));
-            }
-            _ => {}
+fn convert_guards(conversion: &mut DefinitionConversion<'_>, entry: GuardsEntry) -> Option<Guards> {
+    let denied = conversion.parse_all(
+        "guards.tool_denylist",
+        &entry.tool_denylist.unwrap_or_default(),
+    );
+    let allowed = conversion.parse_all(
+        "guards.tool_allowlist",
+        &entry.tool_allowlist.unwrap_or_default(),
+    );
+    match entry.max_total_cost {
+        Some(cost) if cost < 0.0 => {
+            let path = "guards.max_total_cost";
+            conversion.problem(path, format!("`{path}` must be from 0, not {cost}"));
         }
-        Some(Guards {
-            tool_denylist: denied?,
-            tool_allowlist: allowed?,
-            max_tool_calls_per_step: entry.max_tool_calls_per_step,
-            max_total_cost: entry.max_total_cost,
-            require_approval_for_writes: entry.require_approval_for_writes.unwrap_or_default(),
-            require_approval_for_apply: entry.require_approval_for_apply.unwrap_or_default(),
-        })
+        _ => {}
     }
+    Some(Guards {
+        tool_denylist: denied?,
+        tool_allowlist: allowed?,
+        max_tool_calls_per_step: entry.max_tool_calls_per_step,
+        max_total_cost: entry.max_total_cost,
+        require_approval_for_writes: entry.require_approval_for_writes.unwrap_or_default(),
+        require_approval_for_apply: entry.require_approval_for_apply.unwrap_or_default(),
+    })
 }
 
 fn limits(entry: Option<LimitsEntry>) -> RetryLimits {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
-use super::price::PriceEntry;
+use super::price::{PriceEntry, convert_price};
 use super::record::{FromYaml, record};
 use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
@@ -30,7 +30,7 @@ record! {
         /// The version of this format; 1 if left out.
         #[schemars(range(min = 1, max = 1))]
         version: Option<u64> = "version",
-        /// Who has models.
+        /// Providers of models.
         providers: Option<Vec<ProviderEntry>> = "providers",
         /// Properties of models; these override the built-in ones.
         models: Option<Vec<ModelEntry>> = "models",
@@ -56,10 +56,10 @@ record! {
         /// The environment variable that holds its key; none if it needs no key.
         #[schemars(length(min = 1))]
         key_variable: Option<String> = "key_variable",
-        /// How many requests may run at once.
+        /// Maximum number of concurrent requests.
         #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
         concurrency: Option<u32> = "concurrency",
-        /// How many requests may be made in a minute.
+        /// Maximum number of requests in a minute.
         #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
         requests_per_minute: Option<u32> = "requests_per_minute",
         /// Timeouts of requests.
@@ -93,12 +93,12 @@ record! {
         /// Its provider and its name there, `provider/model`.
         #[schemars(length(min = 3))]
         model: String = "model",
-        /// What it costs; zero is a price too.
+        /// Its prices; zero is a price too.
         price: Option<PriceEntry> = "price",
-        /// How many tokens request and answer may have together.
+        /// Maximum number of tokens of request and answer together.
         #[schemars(range(min = 1))]
         context_tokens: Option<u64> = "context_tokens",
-        /// How many tokens an answer may have.
+        /// Maximum number of tokens of an answer.
         #[schemars(range(min = 1))]
         answer_tokens: Option<u64> = "answer_tokens",
     }
@@ -125,119 +125,140 @@ fn read(
         node: &node,
         problems,
     };
-    conversion.definitions(file)
+    convert_models(&mut conversion, file)
 }
 
-impl DefinitionConversion<'_> {
-    fn definitions(&mut self, file: ModelsFile) -> Option<ModelDefinitions> {
-        let providers = file.providers.unwrap_or_default();
-        let models = file.models.unwrap_or_default();
-        self.check_repeated("providers", "name", providers.iter().map(|it| &it.name));
-        self.check_repeated("models", "model", models.iter().map(|it| &it.model));
-        // Convert all of them before any is missed, so that every problem is recorded.
-        let convert = |(index, entry)| self.provider(&format!("providers[{index}]"), entry);
-        let providers: Vec<Option<_>> = providers.into_iter().enumerate().map(convert).collect();
-        let convert = |(index, entry)| self.model(&format!("models[{index}]"), &entry);
-        let models: Vec<Option<_>> = models.into_iter().enumerate().map(convert).collect();
-        Some(ModelDefinitions {
-            providers: providers.into_iter().collect::<Option<_>>()?,
-            models: models.into_iter().collect::<Option<_>>()?,
-        })
-    }
+fn convert_models(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ModelsFile,
+) -> Option<ModelDefinitions> {
+    let providers = file.providers.unwrap_or_default();
+    let models = file.models.unwrap_or_default();
+    check_repeated(
+        conversion,
+        "providers",
+        "name",
+        providers.iter().map(|it| &it.name),
+    );
+    check_repeated(
+        conversion,
+        "models",
+        "model",
+        models.iter().map(|it| &it.model),
+    );
+    // Convert all of them before any is missed, so that every problem is recorded.
+    let providers = conversion.convert_all("providers", providers, convert_provider);
+    let models = conversion.convert_all("models", models, convert_model);
+    Some(ModelDefinitions {
+        providers: providers?,
+        models: models?,
+    })
+}
 
-    fn check_repeated<'a>(
-        &mut self,
-        list: &str,
-        key: &str,
-        names: impl Iterator<Item = &'a String>,
-    ) {
-        let mut seen = HashSet::new();
-        for (index, name) in names.enumerate() {
-            if !seen.insert(name) {
-                let path = format!("{list}[{index}].{key}");
-                self.problem(&path, format!("`{path}`: `{name}` already exists"));
-            }
+fn check_repeated<'a>(
+    conversion: &mut DefinitionConversion<'_>,
+    list: &str,
+    key: &str,
+    names: impl Iterator<Item = &'a String>,
+) {
+    let mut seen = HashSet::new();
+    for (index, name) in names.enumerate() {
+        if !seen.insert(name) {
+            let path = format!("{list}[{index}].{key}");
+            conversion.problem(&path, format!("`{path}`: `{name}` already exists"));
         }
     }
+}
 
-    fn provider(&mut self, path: &str, entry: ProviderEntry) -> Option<ProviderDefinition> {
-        let kind = self.parse_optional(&format!("{path}.kind"), &entry.kind);
-        if kind == Some(Some(ProviderKind::Scripted)) {
-            let path = format!("{path}.kind");
-            let what = "`scripted` is built in: a script is named by its path, as `scripted/PATH`";
-            self.problem(&path, what);
-        }
-        if !is_provider_name(&entry.name) {
-            let path = format!("{path}.name");
-            let what = "a name of a provider has letters, digits, `-`, `_` and `.`";
-            self.problem(&path, what);
-        }
-        if let Some(url) = &entry.base_url
-            && let Some(fault) = url_problem(url)
-        {
-            let path = format!("{path}.base_url");
-            self.problem(&path, format!("`{path}` {fault}"));
-        }
-        for (key, number) in [
-            ("concurrency", entry.concurrency),
-            ("requests_per_minute", entry.requests_per_minute),
-        ] {
-            if number.is_some_and(|number| !(1..=REQUESTS_MAXIMUM).contains(&number)) {
-                let path = format!("{path}.{key}");
-                let what = format!("`{path}` must be from 1 to {REQUESTS_MAXIMUM}");
-                self.problem(&path, what);
-            }
-        }
-        let timeouts = entry.timeouts.as_ref();
-        let timeout = timeouts.map(|it| self.timeouts(&format!("{path}.timeouts"), it));
-        Some(ProviderDefinition {
-            name: entry.name,
-            kind: kind?,
-            base_url: entry.base_url,
-            key_variable: entry.key_variable,
-            concurrency: entry.concurrency,
-            requests_per_minute: entry.requests_per_minute,
-            timeouts: timeout.unwrap_or_default(),
-        })
+fn convert_provider(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: ProviderEntry,
+) -> Option<ProviderDefinition> {
+    let kind = conversion.parse_optional(&format!("{path}.kind"), &entry.kind);
+    if kind == Some(Some(ProviderKind::Scripted)) {
+        let path = format!("{path}.kind");
+        let what = "`scripted` is built in: a script is named by its path, as `scripted/PATH`";
+        conversion.problem(&path, what);
     }
+    if !is_provider_name(&entry.name) {
+        let path = format!("{path}.name");
+        let what = "a name of a provider has letters, digits, `-`, `_` and `.`";
+        conversion.problem(&path, what);
+    }
+    if let Some(url) = &entry.base_url
+        && let Some(fault) = url_problem(url)
+    {
+        let path = format!("{path}.base_url");
+        conversion.problem(&path, format!("`{path}` {fault}"));
+    }
+    for (key, number) in [
+        ("concurrency", entry.concurrency),
+        ("requests_per_minute", entry.requests_per_minute),
+    ] {
+        if number.is_some_and(|number| !(1..=REQUESTS_MAXIMUM).contains(&number)) {
+            let path = format!("{path}.{key}");
+            let what = format!("`{path}` must be from 1 to {REQUESTS_MAXIMUM}");
+            conversion.problem(&path, what);
+        }
+    }
+    let timeouts = entry.timeouts.as_ref();
+    let timeout = timeouts.map(|it| convert_timeouts(conversion, &format!("{path}.timeouts"), it));
+    Some(ProviderDefinition {
+        name: entry.name,
+        kind: kind?,
+        base_url: entry.base_url,
+        key_variable: entry.key_variable,
+        concurrency: entry.concurrency,
+        requests_per_minute: entry.requests_per_minute,
+        timeouts: timeout.unwrap_or_default(),
+    })
+}
 
-    fn timeouts(&mut self, path: &str, entry: &TimeoutsEntry) -> TimeoutsDefinition {
-        let mut read = |key: &str, seconds: Option<u64>| {
-            let seconds = seconds?;
-            if !(1..=TIMEOUT_MAXIMUM).contains(&seconds) {
-                let path = format!("{path}.{key}");
-                let what = format!("`{path}` must be from 1 to {TIMEOUT_MAXIMUM} seconds");
-                self.problem(&path, what);
-            }
-            Some(Duration::from_secs(seconds))
-        };
-        TimeoutsDefinition {
-            connect: read("connect", entry.connect),
-            first_part: read("first_part", entry.first_part),
-            between_parts: read("between_parts", entry.between_parts),
-            whole: read("whole", entry.whole),
+fn convert_timeouts(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: &TimeoutsEntry,
+) -> TimeoutsDefinition {
+    let mut read = |key: &str, seconds: Option<u64>| {
+        let seconds = seconds?;
+        if !(1..=TIMEOUT_MAXIMUM).contains(&seconds) {
+            let path = format!("{path}.{key}");
+            let what = format!("`{path}` must be from 1 to {TIMEOUT_MAXIMUM} seconds");
+            conversion.problem(&path, what);
         }
+        Some(Duration::from_secs(seconds))
+    };
+    TimeoutsDefinition {
+        connect: read("connect", entry.connect),
+        first_part: read("first_part", entry.first_part),
+        between_parts: read("between_parts", entry.between_parts),
+        whole: read("whole", entry.whole),
     }
+}
 
-    fn model(&mut self, path: &str, entry: &ModelEntry) -> Option<ModelDefinition> {
-        let choice: Option<ModelChoice> = self.parse(&format!("{path}.model"), &entry.model);
-        for (key, number) in [
-            ("context_tokens", entry.context_tokens),
-            ("answer_tokens", entry.answer_tokens),
-        ] {
-            self.tokens(&format!("{path}.{key}"), number, 1);
-        }
-        let price = match &entry.price {
-            None => Some(None),
-            Some(price) => self.price(&format!("{path}.price"), price).map(Some),
-        };
-        Some(ModelDefinition {
-            choice: choice?,
-            price: price?,
-            context_tokens: entry.context_tokens,
-            answer_tokens: entry.answer_tokens,
-        })
+fn convert_model(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: ModelEntry,
+) -> Option<ModelDefinition> {
+    let choice: Option<ModelChoice> = conversion.parse(&format!("{path}.model"), &entry.model);
+    for (key, number) in [
+        ("context_tokens", entry.context_tokens),
+        ("answer_tokens", entry.answer_tokens),
+    ] {
+        conversion.check_at_least_one(&format!("{path}.{key}"), number);
     }
+    let price = match &entry.price {
+        None => Some(None),
+        Some(price) => convert_price(conversion, &format!("{path}.price"), price).map(Some),
+    };
+    Some(ModelDefinition {
+        choice: choice?,
+        price: price?,
+        context_tokens: entry.context_tokens,
+        answer_tokens: entry.answer_tokens,
+    })
 }
 
 fn is_provider_name(name: &str) -> bool {

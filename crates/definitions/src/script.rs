@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cleveragents_domain::model::{AnswerToolCall, Price, Usage};
+use cleveragents_domain::model::{AnswerToolCall, Usage};
 use cleveragents_domain::script::{
     FaultKind, ModelScript, ScriptFault, ScriptTurn, TURNS_MAXIMUM, WAIT_MAXIMUM,
 };
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
-use super::price::{FREE, PriceEntry};
+use super::price::{FREE, PriceEntry, convert_price};
 use super::record::{FromYaml, JsonTree, LongList, record};
 use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
@@ -31,10 +31,10 @@ record! {
         turns: LongList<TurnEntry, TURNS_MAXIMUM> = "turns",
         /// The price of the model; free if left out.
         price: Option<PriceEntry> = "price",
-        /// How many tokens request and answer may have together.
+        /// Maximum number of tokens of request and answer together.
         #[schemars(range(min = 1))]
         context_tokens: Option<u64> = "context_tokens",
-        /// How many tokens an answer may have.
+        /// Maximum number of tokens of an answer.
         #[schemars(range(min = 1))]
         answer_tokens: Option<u64> = "answer_tokens",
     }
@@ -44,16 +44,16 @@ record! {
     /// An answer, a fault, or an answer that is interrupted by a fault.
     #[schemars(title = "Turn")]
     TurnEntry refusing [] {
-        /// What the model says.
+        /// The model's text.
         text: Option<String> = "text",
         /// The tools it asks for.
         tool_calls: Option<Vec<CallEntry>> = "tool_calls",
         /// The reported usage; computed if left out.
         usage: Option<UsageEntry> = "usage",
-        /// How long the first part of the answer takes, in milliseconds.
+        /// Delay before the first part of the answer, in milliseconds.
         #[schemars(range(max = WAIT_MAXIMUM * 1000))]
         delay_ms: Option<u64> = "delay_ms",
-        /// How the turn goes wrong.
+        /// The failure of the turn.
         fault: Option<FaultEntry> = "fault",
     }
 }
@@ -64,7 +64,7 @@ record! {
     CallEntry refusing [] {
         /// The tool's name, such as `builtin/file-read`; it need not be one that exists.
         tool: String = "tool",
-        /// What the tool is given.
+        /// The input of the tool.
         input: Option<JsonTree> = "input",
         /// The raw input of the tool; it need not be JSON.
         arguments: Option<String> = "arguments",
@@ -79,9 +79,9 @@ record! {
         input_tokens: u64 = "input_tokens",
         /// All that was written.
         output_tokens: u64 = "output_tokens",
-        /// How many of the input came from a cache.
+        /// Number of input tokens read from a cache.
         cached_tokens: Option<u64> = "cached_tokens",
-        /// How many of the input went into a cache.
+        /// Number of input tokens written to a cache.
         cache_written_tokens: Option<u64> = "cache_written_tokens",
     }
 }
@@ -90,7 +90,7 @@ record! {
     /// A way to fail.
     #[schemars(title = "Fault")]
     FaultEntry refusing [] {
-        /// What happens.
+        /// The kind of failure.
         #[schemars(extend("enum" = FaultKind::ALL))]
         kind: String = "kind",
         /// The delay before a retry, in seconds; for `slow`, the pause before each part.
@@ -120,140 +120,122 @@ fn read(
         node: &node,
         problems,
     };
-    conversion.script(file)
+    convert_script(&mut conversion, file)
 }
 
-impl DefinitionConversion<'_> {
-    fn script(&mut self, file: ScriptFile) -> Option<ModelScript> {
-        if file.turns.0.is_empty() {
-            self.problem("turns", "a script needs at least one turn");
-        }
-        let context_tokens = self.tokens("context_tokens", file.context_tokens, CONTEXT_TOKENS);
-        let answer_tokens = self.tokens("answer_tokens", file.answer_tokens, ANSWER_TOKENS);
-        let price = match file.price {
-            None => Some(FREE),
-            Some(entry) => self.price("price", &entry),
-        };
-        let convert = |(index, entry)| self.turn(&format!("turns[{index}]"), entry);
-        // Convert all of them before any is missed, so that every problem is recorded.
-        let turns: Vec<Option<ScriptTurn>> =
-            file.turns.0.into_iter().enumerate().map(convert).collect();
-        Some(ModelScript {
-            turns: turns.into_iter().collect::<Option<_>>()?,
-            price: price?,
-            context_tokens,
-            answer_tokens,
-        })
+fn convert_script(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ScriptFile,
+) -> Option<ModelScript> {
+    if file.turns.0.is_empty() {
+        conversion.problem("turns", "a script needs at least one turn");
     }
+    conversion.check_at_least_one("context_tokens", file.context_tokens);
+    conversion.check_at_least_one("answer_tokens", file.answer_tokens);
+    let price = match file.price {
+        None => Some(FREE),
+        Some(entry) => convert_price(conversion, "price", &entry),
+    };
+    let turns = conversion.convert_all("turns", file.turns.0, convert_turn);
+    Some(ModelScript {
+        turns: turns?,
+        price: price?,
+        context_tokens: file.context_tokens.unwrap_or(CONTEXT_TOKENS),
+        answer_tokens: file.answer_tokens.unwrap_or(ANSWER_TOKENS),
+    })
+}
 
-    /// Reads a number of tokens, at least one.
-    pub(super) fn tokens(&mut self, path: &str, given: Option<u64>, otherwise: u64) -> u64 {
-        if given == Some(0) {
-            self.problem(path, format!("`{path}` must be at least 1"));
+fn convert_turn(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: TurnEntry,
+) -> Option<ScriptTurn> {
+    let given = [
+        ("text", entry.text.is_some()),
+        ("tool_calls", entry.tool_calls.is_some()),
+        ("usage", entry.usage.is_some()),
+    ];
+    let is_answer = entry.text.is_some() || entry.tool_calls.is_some();
+    let fault = match &entry.fault {
+        None => None,
+        Some(fault) => Some(convert_fault(conversion, &format!("{path}.fault"), fault)?),
+    };
+    match fault {
+        None if !is_answer => {
+            let what = "a turn needs `text`, `tool_calls` or `fault`";
+            conversion.problem(path, format!("`{path}`: {what}"));
         }
-        given.unwrap_or(otherwise)
-    }
-
-    /// Reads a price per million tokens.
-    pub(super) fn price(&mut self, path: &str, entry: &PriceEntry) -> Option<Price> {
-        let price = entry.price();
-        let parts = [
-            ("input", Some(price.input)),
-            ("output", Some(price.output)),
-            ("cached_input", price.cached_input),
-            ("cache_write", price.cache_write),
-        ];
-        let mut fits = true;
-        for (key, dollars) in parts {
-            if dollars.is_some_and(|dollars| dollars < 0.0) {
-                let key = format!("{path}.{key}");
-                self.problem(&key, format!("`{key}` must not be negative"));
-                fits = false;
+        Some(ScriptFault { kind, .. }) if !kind.has_parts() => {
+            for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+                let what = format!(
+                    "`{key}` does not go with the fault `{kind}`: nothing of the answer arrives"
+                );
+                conversion.problem(&format!("{path}.{key}"), what);
             }
         }
-        fits.then_some(price)
+        _ => {}
     }
+    let delay = entry.delay_ms.unwrap_or(0);
+    if delay > WAIT_MAXIMUM * 1000 {
+        let path = format!("{path}.delay_ms");
+        conversion.problem(
+            &path,
+            format!("`{path}` must be {} at most", WAIT_MAXIMUM * 1000),
+        );
+    }
+    Some(ScriptTurn {
+        text: entry.text.unwrap_or_default(),
+        tool_calls: convert_calls(conversion, path, entry.tool_calls.unwrap_or_default()),
+        usage: entry.usage.map(|usage| usage.usage()),
+        delay: Duration::from_millis(delay),
+        fault,
+    })
+}
 
-    fn turn(&mut self, path: &str, entry: TurnEntry) -> Option<ScriptTurn> {
-        let given = [
-            ("text", entry.text.is_some()),
-            ("tool_calls", entry.tool_calls.is_some()),
-            ("usage", entry.usage.is_some()),
-        ];
-        let is_answer = entry.text.is_some() || entry.tool_calls.is_some();
-        let fault = match &entry.fault {
-            None => None,
-            Some(fault) => Some(self.fault(&format!("{path}.fault"), fault)?),
-        };
-        match fault {
-            None if !is_answer => {
-                let what = "a turn needs `text`, `tool_calls` or `fault`";
-                self.problem(path, format!("`{path}`: {what}"));
-            }
-            Some(ScriptFault { kind, .. }) if !kind.has_parts() => {
-                for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-                    let what = format!(
-                        "`{key}` does not go with the fault `{kind}`: nothing of the answer arrives"
-                    );
-                    self.problem(&format!("{path}.{key}"), what);
-                }
-            }
-            _ => {}
+fn convert_calls(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entries: Vec<CallEntry>,
+) -> Vec<AnswerToolCall> {
+    let convert = |(index, entry): (usize, CallEntry)| {
+        if entry.input.is_some() && entry.arguments.is_some() {
+            let path = format!("{path}.tool_calls[{index}].arguments");
+            conversion.problem(&path, "a call has either `input` or `arguments`, not both");
         }
-        let delay = entry.delay_ms.unwrap_or(0);
-        if delay > WAIT_MAXIMUM * 1000 {
-            let path = format!("{path}.delay_ms");
-            self.problem(
-                &path,
-                format!("`{path}` must be {} at most", WAIT_MAXIMUM * 1000),
-            );
+        let input = entry.input.map_or_else(Map::new, |tree| tree.0);
+        AnswerToolCall {
+            tool: entry.tool,
+            arguments: entry
+                .arguments
+                .unwrap_or_else(|| Value::Object(input).to_string()),
         }
-        Some(ScriptTurn {
-            text: entry.text.unwrap_or_default(),
-            tool_calls: self.calls(path, entry.tool_calls.unwrap_or_default()),
-            usage: entry.usage.map(|usage| usage.usage()),
-            delay: Duration::from_millis(delay),
-            fault,
-        })
-    }
+    };
+    entries.into_iter().enumerate().map(convert).collect()
+}
 
-    fn calls(&mut self, path: &str, entries: Vec<CallEntry>) -> Vec<AnswerToolCall> {
-        let convert = |(index, entry): (usize, CallEntry)| {
-            if entry.input.is_some() && entry.arguments.is_some() {
-                let path = format!("{path}.tool_calls[{index}].arguments");
-                self.problem(&path, "a call has either `input` or `arguments`, not both");
+fn convert_fault(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: &FaultEntry,
+) -> Option<ScriptFault> {
+    let kind = conversion.parse(&format!("{path}.kind"), &entry.kind);
+    let retry_after = match entry.retry_after {
+        None => Some(None),
+        Some(seconds) => {
+            #[expect(clippy::cast_precision_loss, reason = "a day has few seconds")]
+            let fits = (0.0..=WAIT_MAXIMUM as f64).contains(&seconds);
+            if !fits {
+                let path = format!("{path}.retry_after");
+                let what = format!("`{path}` must be from 0 to {WAIT_MAXIMUM} seconds");
+                conversion.problem(&path, what);
             }
-            let input = entry.input.map_or_else(Map::new, |tree| tree.0);
-            AnswerToolCall {
-                tool: entry.tool,
-                arguments: entry
-                    .arguments
-                    .unwrap_or_else(|| Value::Object(input).to_string()),
-            }
-        };
-        entries.into_iter().enumerate().map(convert).collect()
-    }
-
-    fn fault(&mut self, path: &str, entry: &FaultEntry) -> Option<ScriptFault> {
-        let kind = self.parse(&format!("{path}.kind"), &entry.kind);
-        let retry_after = match entry.retry_after {
-            None => Some(None),
-            Some(seconds) => {
-                #[expect(clippy::cast_precision_loss, reason = "a day has few seconds")]
-                let fits = (0.0..=WAIT_MAXIMUM as f64).contains(&seconds);
-                if !fits {
-                    let path = format!("{path}.retry_after");
-                    let what = format!("`{path}` must be from 0 to {WAIT_MAXIMUM} seconds");
-                    self.problem(&path, what);
-                }
-                fits.then(|| Some(Duration::from_secs_f64(seconds)))
-            }
-        };
-        Some(ScriptFault {
-            kind: kind?,
-            retry_after: retry_after?,
-        })
-    }
+            fits.then(|| Some(Duration::from_secs_f64(seconds)))
+        }
+    };
+    Some(ScriptFault {
+        kind: kind?,
+        retry_after: retry_after?,
+    })
 }
 
 impl UsageEntry {

@@ -10,23 +10,19 @@ use std::io;
 
 use cleveragents_domain::action::argument::template_name;
 use cleveragents_domain::{Argument, ArgumentType};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::ValueKind;
-use minijinja::{Environment, ErrorKind, State, UndefinedBehavior, Value};
+use minijinja::{ErrorKind, Value};
 
-use super::interpolation::{FillError, check_cost};
+use super::interpolation::{FUEL_MAXIMUM, FillError, check_cost, environment};
 use super::nearest::nearest;
 
 /// Maximum length of a rendered text, in bytes.
-pub const OUTPUT_MAXIMUM: usize = 1 << 20;
-/// Maximum number of instructions of a template.
-const FUEL: u64 = 20_000;
+const OUTPUT_MAXIMUM: usize = 1 << 20;
 /// Maximum length of a wrong statement quoted in a message.
 const SHOWN_MAXIMUM: usize = 40;
 /// The allowed statements.
 const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "raw", "endraw"];
 
-/// Why a text could not be rendered; `text` is its name, such as `definition_of_done`.
+/// Error of a text that could not be rendered; `text` is its name, such as `definition_of_done`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error(
@@ -127,13 +123,13 @@ impl TemplateArguments {
 /// Sample values to check the templates of an action, so that an undeclared name is found when the
 /// action is created, not when it is used.
 #[derive(Debug, Clone)]
-pub struct TemplateSamples {
+pub(super) struct TemplateSamples {
     all: TemplateArguments,
     fewest: TemplateArguments,
 }
 
 impl TemplateSamples {
-    pub fn new(declared: &[Argument]) -> Self {
+    pub(super) fn new(declared: &[Argument]) -> Self {
         let always = |argument: &Argument| argument.required || argument.default.is_some();
         Self {
             all: TemplateArguments::from_values(declared, |argument| Some(sample(argument))),
@@ -144,7 +140,7 @@ impl TemplateSamples {
     }
 
     /// Renders `text` with all arguments given, and again with no optional ones.
-    pub fn check(&self, name: &str, text: &str) -> Result<(), TemplateError> {
+    pub(super) fn check(&self, name: &str, text: &str) -> Result<(), TemplateError> {
         render(name, text, &self.all)?;
         render(name, text, &self.fewest).map(drop)
     }
@@ -174,7 +170,7 @@ pub fn render(
     check_statements(name, text)?;
     check_cost(name, text)?;
     let failed = |error: minijinja::Error| to_template_error(name, &error);
-    let environment = environment().map_err(failed)?;
+    let environment = environment(FUEL_MAXIMUM).map_err(failed)?;
     let template = environment
         .template_from_named_str(name, text)
         .map_err(failed)?;
@@ -209,36 +205,6 @@ fn sample(argument: &Argument) -> Value {
             .first()
             .map_or(Value::from(""), Value::from),
     }
-}
-
-fn environment() -> Result<Environment<'static>, minijinja::Error> {
-    let mut environment = Environment::empty();
-    environment.set_syntax(
-        SyntaxConfig::builder()
-            .keep_trailing_newline(true)
-            .build()?,
-    );
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    environment.set_formatter(|output, state: &mut State<'_, '_>, value| {
-        match (value.kind(), value.is_true()) {
-            (ValueKind::None, _) => Ok(()),
-            // As arguments are written, not as Python prints them.
-            (ValueKind::Bool, true) => output.write_str("true").map_err(Into::into),
-            (ValueKind::Bool, false) => output.write_str("false").map_err(Into::into),
-            _ => minijinja::escape_formatter(output, state, value),
-        }
-    });
-    environment.add_filter(
-        "default",
-        |value: Value, other: Value| {
-            if value.is_none() { other } else { value }
-        },
-    );
-    environment.add_filter("lower", |text: String| text.to_lowercase());
-    environment.add_filter("upper", |text: String| text.to_uppercase());
-    environment.add_filter("trim", |text: String| text.trim().to_owned());
-    Ok(environment)
 }
 
 /// Refuses every statement except the few that cannot make a small template costly. It checks each

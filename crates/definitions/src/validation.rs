@@ -29,7 +29,7 @@ record! {
         /// The validation's name, `[[server:]namespace/]name`; without a namespace it is in `local/`.
         #[schemars(length(min = 1))]
         name: String = "name",
-        /// What it makes sure of.
+        /// The property that it checks.
         #[schemars(length(min = 1))]
         description: String = "description",
         /// `required` blocks Apply of a plan that does not pass; `informational` only reports.
@@ -73,93 +73,96 @@ fn read(
         node: &node,
         problems,
     };
-    let validation = conversion.validation(file)?;
-    conversion.check_validation(&validation);
+    let validation = convert_validation(&mut conversion, file)?;
+    check_validation(&mut conversion, &validation);
     Some(validation)
 }
 
-impl DefinitionConversion<'_> {
-    fn validation(&mut self, file: ValidationFile) -> Option<Validation> {
-        let name = self.parse("name", &file.name);
-        let mode = self.parse("mode", &file.mode);
-        let timeout = file.timeout.unwrap_or(TIMEOUT_DEFAULT);
-        let description = file.description.clone();
-        let source = self.source(file);
-        Some(Validation {
-            name: name?,
-            description,
-            mode: mode?,
-            source: source?,
-            timeout,
-        })
-    }
+fn convert_validation(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ValidationFile,
+) -> Option<Validation> {
+    let name = conversion.parse("name", &file.name);
+    let mode = conversion.parse("mode", &file.mode);
+    let timeout = file.timeout.unwrap_or(TIMEOUT_DEFAULT);
+    let description = file.description.clone();
+    let source = convert_source(conversion, file);
+    Some(Validation {
+        name: name?,
+        description,
+        mode: mode?,
+        source: source?,
+        timeout,
+    })
+}
 
-    fn source(&mut self, file: ValidationFile) -> Option<ValidationSource> {
-        let wrapped = match (file.run, file.wraps) {
-            (Some(command), None) => {
-                let unwanted = [
-                    ("input", file.input.is_some()),
-                    ("transform", file.transform.is_some()),
-                ];
-                for (key, _) in unwanted.into_iter().filter(|(_, given)| *given) {
-                    self.problem(key, format!("`{key}` goes with `wraps`, not with `run`"));
-                }
-                return Some(ValidationSource::Run(command));
+fn convert_source(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ValidationFile,
+) -> Option<ValidationSource> {
+    let wrapped = match (file.run, file.wraps) {
+        (Some(command), None) => {
+            let unwanted = [
+                ("input", file.input.is_some()),
+                ("transform", file.transform.is_some()),
+            ];
+            for (key, _) in unwanted.into_iter().filter(|(_, given)| *given) {
+                conversion.problem(key, format!("`{key}` goes with `wraps`, not with `run`"));
             }
-            (Some(_), Some(_)) => {
-                self.problem(
-                    "wraps",
-                    "a validation has either `run` or `wraps`, not both",
-                );
-                return None;
-            }
-            (None, None) => {
-                let what = "a validation needs `run`, a command, or `wraps`, the name of a tool";
-                self.problem("", what);
-                return None;
-            }
-            (None, Some(tool)) => tool,
-        };
-        let tool = self.parse("wraps", &wrapped);
-        if file.transform.is_none() {
-            let what = "the key `transform` is missing: it defines how the output of the tool is \
-                        judged, such as `output.exit_code == 0`";
-            self.problem("wraps", what);
+            return Some(ValidationSource::Run(command));
         }
-        Some(ValidationSource::Wraps(WrappedTool {
-            tool: tool?,
-            input: Value::Object(file.input.map_or_else(Map::new, |tree| tree.0)),
-            transform: file.transform?,
-        }))
+        (Some(_), Some(_)) => {
+            conversion.problem(
+                "wraps",
+                "a validation has either `run` or `wraps`, not both",
+            );
+            return None;
+        }
+        (None, None) => {
+            let what = "a validation needs `run`, a command, or `wraps`, the name of a tool";
+            conversion.problem("", what);
+            return None;
+        }
+        (None, Some(tool)) => tool,
+    };
+    let tool = conversion.parse("wraps", &wrapped);
+    if file.transform.is_none() {
+        let what = "the key `transform` is missing: it defines how the output of the tool is \
+                    judged, such as `output.exit_code == 0`";
+        conversion.problem("wraps", what);
     }
+    Some(ValidationSource::Wraps(WrappedTool {
+        tool: tool?,
+        input: Value::Object(file.input.map_or_else(Map::new, |tree| tree.0)),
+        transform: file.transform?,
+    }))
+}
 
-    fn check_validation(&mut self, validation: &Validation) {
-        for error in validation.problems() {
-            self.problem(error.field(), error.to_string());
+fn check_validation(conversion: &mut DefinitionConversion<'_>, validation: &Validation) {
+    for error in validation.problems() {
+        conversion.problem(error.field(), error.to_string());
+    }
+    let arguments = TemplateNames {
+        roots: &["args"],
+        ..TemplateNames::default()
+    };
+    let mut found = Vec::new();
+    match &validation.source {
+        ValidationSource::Run(command) => {
+            found.extend(interpolation::check_text("run", command, &arguments).err());
         }
-        let arguments = TemplateNames {
-            roots: &["args"],
-            ..TemplateNames::default()
-        };
-        let mut found = Vec::new();
-        match &validation.source {
-            ValidationSource::Run(command) => {
-                found.extend(interpolation::check_text("run", command, &arguments).err());
-            }
-            ValidationSource::Wraps(wrapped) => {
-                found = interpolation::check("input", &wrapped.input, &arguments);
-                let output = TemplateNames {
-                    roots: &["output", "args"],
-                    ..TemplateNames::default()
-                };
-                let judged =
-                    interpolation::check_expression("transform", &wrapped.transform, &output);
-                found.extend(judged.err());
-            }
+        ValidationSource::Wraps(wrapped) => {
+            found = interpolation::check("input", &wrapped.input, &arguments);
+            let output = TemplateNames {
+                roots: &["output", "args"],
+                ..TemplateNames::default()
+            };
+            let judged = interpolation::check_expression("transform", &wrapped.transform, &output);
+            found.extend(judged.err());
         }
-        for error in found {
-            self.fill_problem(&error);
-        }
+    }
+    for error in found {
+        conversion.fill_problem(&error);
     }
 }
 

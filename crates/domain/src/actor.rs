@@ -14,7 +14,7 @@ use crate::name::{NamespacedName, PART_MAXIMUM, is_name_part};
 use crate::text_enum::text_enum;
 use crate::tool::control::is_control_tool;
 
-/// How many steps a tool actor may have.
+/// Maximum number of steps of a tool actor.
 pub const STEPS_MAXIMUM: usize = 1_000;
 /// The longest a step's id may be, in characters.
 pub const STEP_ID_MAXIMUM: usize = 100;
@@ -24,7 +24,7 @@ pub const INPUT_MAXIMUM: usize = 1 << 20;
 pub const PROMPT_MAXIMUM: usize = 256 << 10;
 /// The longest a provider's name for a model, or a script's path, may be, in bytes.
 pub const MODEL_MAXIMUM: usize = 4_096;
-/// How many skills an actor may name.
+/// Maximum number of skills of an actor.
 pub const SKILLS_MAXIMUM: usize = 100;
 /// The longest the name of a skill may be, in characters.
 pub const SKILL_MAXIMUM: usize = 100;
@@ -133,7 +133,7 @@ text_enum! {
     }
 }
 
-/// Why an actor definition is invalid. Steps are identified by index, counted from 0.
+/// Error of an invalid actor definition. Steps are identified by index, counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActorError {
     #[error("names in `{RESERVED_NAMESPACE}/` are this program's own: `{name}` cannot be defined")]
@@ -182,7 +182,7 @@ pub enum ActorError {
     },
 }
 
-/// Why a skill name is invalid.
+/// Error of an invalid skill name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     #[error("the name of a skill must not be empty")]
@@ -195,7 +195,7 @@ pub enum SkillError {
     Repeated { skill: String, first: usize },
 }
 
-/// Why a step is invalid.
+/// Error of an invalid step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     #[error(

@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::apply_intent::{AppliedResult, ApplyIntent};
 use crate::change::ResourcePath;
+use crate::conflict::Conflict;
 use crate::id::{ApplyId, PlanId, SandboxId};
 use crate::project::AbsolutePath;
 use crate::text_enum::text_enum;
@@ -21,7 +22,7 @@ pub struct ApplyRecord {
     /// The node that holds the targets.
     pub node: String,
     /// The destination as the user requested it.
-    pub destination: Value,
+    pub destination: Destination,
     pub state: ApplyState,
     pub resources: Vec<ApplyPart>,
     pub created_at: Timestamp,
@@ -30,7 +31,7 @@ pub struct ApplyRecord {
     pub version: i64,
 }
 
-/// Where a result is applied.
+/// The target of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
@@ -45,6 +46,13 @@ pub enum Destination {
     Patch(AbsolutePath),
 }
 
+/// A git author.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
 /// The part of an attempt that concerns one resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyPart {
@@ -53,12 +61,12 @@ pub struct ApplyPart {
     pub sandbox_id: SandboxId,
     pub state: ApplyPartState,
     /// Everything needed to finish this part or to abort it, also after a crash.
-    pub intent: Option<Value>,
+    pub intent: Option<Box<ApplyIntent>>,
     /// The result, such as the commit that was created.
-    pub result: Option<Value>,
-    /// The conflicts, one line per path.
+    pub result: Option<AppliedResult>,
+    /// The conflicts that stopped it.
     #[serde(default)]
-    pub obstacles: Vec<Value>,
+    pub obstacles: Vec<Conflict>,
     /// Of a stopped part: the changes that were written and are still in the target.
     #[serde(default)]
     pub written: Vec<ResourcePath>,

@@ -18,7 +18,7 @@ use crate::schema::fixed_schema;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourcePath(Vec<u8>);
 
-/// Why bytes are not a valid path inside a resource.
+/// Error of bytes that are no valid path inside a resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("a path must not be empty")]
@@ -135,7 +135,7 @@ pub struct ChangeEntry {
     pub step: Option<u32>,
 }
 
-/// Why the fields of an entry contradict each other.
+/// Error of an entry whose fields contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     #[error("the change of {path} must {rule}")]

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::change::ResourcePath;
 use crate::project::AbsolutePath;
 
-/// One conflict.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Conflict {
     /// `None` if it does not concern a single path.

@@ -28,7 +28,7 @@ pub struct Correction {
 }
 
 text_enum! {
-    /// What happens to the corrected decision.
+    /// The effect on the corrected decision.
     CorrectionMode: "correction mode" {
         /// The decision and its consequences are superseded and made again.
         Revert = "revert",

@@ -1,7 +1,7 @@
 //! Recognises credential files by their names.
 //!
 //! The list errs towards too many names: a file that is left out is reported in a warning and can
-//! be allowed, but a copied key cannot be taken back.
+//! be allowed, but a copied key stays copied.
 
 /// Whole names.
 const NAMES: [&str; 29] = [

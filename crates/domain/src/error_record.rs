@@ -1,4 +1,4 @@
-//! The error history of a plan: what failed, how it is recovered, and which commands can help.
+//! The error history of a plan: what failed, and how it is recovered.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ text_enum! {
         Validation = "validation",
         Resource = "resource",
         MergeConflict = "merge_conflict",
-        /// A target was changed by somebody else after Apply had decided what to write.
+        /// Another program changed a target after Apply had prepared its writes.
         TargetMoved = "target_moved",
         ModelOutput = "model_output",
         Budget = "budget",
@@ -44,12 +44,20 @@ text_enum! {
     }
 }
 
-/// A command that could help, with the reason.
+/// A command that could help, as earlier versions stored it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RecoveryHint {
+pub struct StoredHint {
     pub action: RecoveryAction,
     pub message: String,
     pub command: String,
+}
+
+/// The rollback that a plan needs because a call must be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequiredRollback {
+    pub call_number: i64,
+    /// A checkpoint before the call: its number or its id, as a request names it.
+    pub checkpoint: String,
 }
 
 impl ErrorCategory {
@@ -63,13 +71,13 @@ impl ErrorCategory {
         )
     }
 
-    /// The recovery used when nothing more specific is known: the first of the hints.
+    /// The recovery used when nothing more specific is known.
     pub const fn default_recovery(self) -> RecoveryAction {
         self.recoveries().0
     }
 
     /// The preferred recovery and the alternative.
-    const fn recoveries(self) -> (RecoveryAction, RecoveryAction) {
+    pub const fn recoveries(self) -> (RecoveryAction, RecoveryAction) {
         match self {
             Self::TransientNetwork | Self::RateLimit | Self::Timeout => {
                 (RecoveryAction::Retry, RecoveryAction::Cancel)
@@ -82,59 +90,6 @@ impl ErrorCategory {
             Self::Validation => (RecoveryAction::Correct, RecoveryAction::Prompt),
             Self::TargetMoved => (RecoveryAction::Retry, RecoveryAction::Cancel),
             Self::Resource | Self::MergeConflict => (RecoveryAction::Revert, RecoveryAction::Retry),
-        }
-    }
-
-    /// Returns commands for the user, the most likely help first.
-    pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<RecoveryHint> {
-        let (first, second) = self.recoveries();
-        let mut hints = vec![first.hint(plan, phase), second.hint(plan, phase)];
-        if self == Self::TargetMoved {
-            let hint = RecoveryHint {
-                action: RecoveryAction::Retry,
-                message: "Merge the result with what the target has now, and validate it again."
-                    .to_owned(),
-                command: format!("agents plan rebase {plan}"),
-            };
-            hints.insert(1, hint);
-        }
-        hints
-    }
-}
-
-impl RecoveryAction {
-    fn hint(self, plan: PlanId, phase: Phase) -> RecoveryHint {
-        let (message, command) = match self {
-            Self::Retry if phase == Phase::Apply => (
-                "Apply the plan again, to its targets as they are now.",
-                format!("agents plan apply {plan}"),
-            ),
-            Self::Retry => ("Continue the plan.", format!("agents plan execute {plan}")),
-            Self::Revert => (
-                "Make another strategy that avoids this error.",
-                format!("agents plan revert {plan} --to-phase strategize"),
-            ),
-            Self::Correct => (
-                "Find the decision that led here, then change it with `agents plan correct`.",
-                format!("agents plan tree {plan}"),
-            ),
-            Self::Prompt => (
-                "Send guidance to the plan; replace the text in quotes.",
-                format!("agents plan prompt {plan} \"Try another way\""),
-            ),
-            Self::Cancel => (
-                "Cancel the plan; its sandbox is kept.",
-                format!("agents plan cancel {plan}"),
-            ),
-            Self::Manual => (
-                "Fix the problem outside the plan, then resume it.",
-                "agents diagnostics".to_owned(),
-            ),
-        };
-        RecoveryHint {
-            action: self,
-            message: message.to_owned(),
-            command,
         }
     }
 }
@@ -157,8 +112,13 @@ pub struct ErrorRecord {
     /// The cause of the error, then the cause of that cause, and so on.
     pub cause_chain: Vec<String>,
     pub recovery: RecoveryAction,
-    pub hints: Vec<RecoveryHint>,
-    /// How often this exact error occurred.
+    /// If set, nothing else helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RequiredRollback>,
+    /// Empty unless an earlier version wrote the record. Always serialised, because earlier
+    /// versions require it.
+    pub hints: Vec<StoredHint>,
+    /// Number of occurrences of this exact error.
     pub occurrences: u64,
     /// The time of the last occurrence.
     pub at: Timestamp,
@@ -176,12 +136,13 @@ pub struct NewError {
 }
 
 impl ErrorRecord {
-    /// Creates the first occurrence, with the recovery and hints of its category.
+    /// Creates the first occurrence, with the recovery of its category.
     pub fn new(new: NewError, id: ErrorId, at: Timestamp) -> Self {
         Self {
             id,
             recovery: new.category.default_recovery(),
-            hints: new.category.hints(new.plan_id, new.phase),
+            rollback: None,
+            hints: Vec::new(),
             plan_id: new.plan_id,
             sequence: None,
             category: new.category,
@@ -193,12 +154,6 @@ impl ErrorRecord {
             occurrences: 1,
             at,
         }
-    }
-
-    /// Returns the hints of this error, or `None` if it has only those of its category.
-    pub fn own_hints(&self) -> Option<&[RecoveryHint]> {
-        let common = self.category.hints(self.plan_id, self.phase);
-        (self.hints != common).then_some(&self.hints)
     }
 
     /// Identifies equal errors of a plan: category, phase, step and message. Identical repeats are
@@ -271,25 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn every_category_has_hints_that_begin_with_its_recovery() {
+    fn a_record_has_the_preferred_recovery_of_its_category() {
         for category in ErrorCategory::ALL.iter().copied() {
-            let record = record(category);
-            assert_eq!(record.recovery, category.default_recovery());
-            assert_eq!(record.hints[0].action, record.recovery);
-            for hint in &record.hints {
-                assert!(hint.command.starts_with("agents "), "{}", hint.command);
-                assert!(!hint.command.contains('<'), "{}", hint.command);
-            }
-        }
-    }
-
-    #[test]
-    fn a_conflict_hints_at_reverting() {
-        for category in [ErrorCategory::Resource, ErrorCategory::MergeConflict] {
-            assert_eq!(
-                record(category).hints[0].command,
-                format!("agents plan revert {PLAN} --to-phase strategize")
-            );
+            let (first, second) = category.recoveries();
+            assert_ne!(first, second);
+            assert_eq!(record(category).recovery, first);
         }
     }
 
@@ -330,9 +271,14 @@ mod tests {
 
     #[test]
     fn a_record_reads_back() {
-        for sequence in [None, Some(3)] {
+        let required = RequiredRollback {
+            call_number: 4,
+            checkpoint: "3".to_owned(),
+        };
+        for (sequence, rollback) in [(None, None), (Some(3), Some(required))] {
             let record = ErrorRecord {
                 sequence,
+                rollback,
                 ..record(ErrorCategory::RateLimit)
             };
             let json = serde_json::to_string(&record).unwrap();

@@ -63,7 +63,7 @@ macro_rules! fractions {
 }
 
 fractions! {
-    /// How sure an actor is of its choice.
+    /// An actor's confidence in its choice.
     Confidence: "confidence",
     /// The confidence an actor needs to continue without the user's approval.
     Threshold: "threshold",

@@ -19,7 +19,7 @@ pub const SHORT_LENGTH: usize = 8;
 /// The minimum length of an id fragment.
 pub const FRAGMENT_MINIMUM: usize = 4;
 
-/// Why a text is not a valid id.
+/// Error of a text that is no valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("an id is 26 characters of Crockford base 32, this one is {length} characters long")]

@@ -79,7 +79,7 @@ impl From<&Invariant> for PlanInvariant {
     }
 }
 
-/// Why an invariant is invalid.
+/// Error of an invalid invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvariantError {
     #[error("an invariant needs a text")]

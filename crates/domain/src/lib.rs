@@ -8,7 +8,9 @@ pub mod lifecycle;
 
 pub mod action;
 pub mod actor;
+pub mod apply_intent;
 pub mod apply_record;
+pub mod approval;
 pub mod automation;
 pub mod change;
 pub mod changeset;
@@ -23,7 +25,9 @@ pub mod message;
 pub mod model;
 pub mod model_call;
 pub mod plan;
+pub mod preflight;
 pub mod process;
+pub mod progress;
 pub mod project;
 pub mod provider;
 pub mod rebase;
@@ -58,8 +62,10 @@ pub use automation::{
 pub use change::{ChangeEntry, FileOperation, FileState, ResourcePath};
 pub use correction::{Correction, CorrectionMode, CorrectionState};
 pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType, NewDecision};
-pub use error_record::{ErrorCategory, ErrorRecord, NewError, RecoveryAction, RecoveryHint};
-pub use event::{Event, EventBody, EventKind, EventPayload, NewEvent, PayloadOutcome, StreamId};
+pub use error_record::{ErrorCategory, ErrorRecord, NewError, RecoveryAction, RequiredRollback};
+pub use event::{
+    ChainFault, Event, EventBody, EventKind, EventPayload, NewEvent, PayloadOutcome, StreamId,
+};
 pub use fraction::{Confidence, Threshold};
 pub use invariant::{Invariant, InvariantScope, InvariantScopeKind, PlanInvariant};
 pub use lifecycle::{
@@ -69,6 +75,7 @@ pub use lifecycle::{
 pub use message::{MessageKind, PlanMessage};
 pub use name::NamespacedName;
 pub use plan::{BaseSource, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
+pub use preflight::{PreflightCheck, PreflightFailure};
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;
 pub use tree::TreeId;

@@ -26,7 +26,7 @@ pub struct PlanMessage {
 }
 
 text_enum! {
-    /// What the message asks the owner to do.
+    /// The request that the message makes to the owner.
     MessageKind: "kind of message" {
         Cancel = "cancel",
         Prompt = "prompt",

@@ -26,7 +26,7 @@ impl std::fmt::Display for ModelChoice {
     }
 }
 
-/// Why a text is not a valid `provider/model`.
+/// Error of a text that is no valid `provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a model is written PROVIDER/MODEL, such as `openai/gpt-5-mini`")]
 pub struct ModelChoiceError;
@@ -154,7 +154,7 @@ pub struct AnswerToolCall {
 }
 
 text_enum! {
-    /// Why a model stopped generating.
+    /// A model's reason to stop generating.
     #[derive(Default)]
     FinishReason: "reason to finish" {
         #[default]

@@ -67,7 +67,7 @@ pub struct ModelCallRecord {
     /// The blob that holds the answer.
     pub answer: Option<String>,
     pub usage: Usage,
-    /// What counts as spent. Until the call has ended, this is the whole reservation.
+    /// The spending that counts. Until the call has ended, this is the whole reservation.
     pub spent: ModelSpend,
     pub error: Option<String>,
     pub started_at: Timestamp,

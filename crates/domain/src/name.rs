@@ -20,7 +20,7 @@ pub struct NamespacedName {
     name: String,
 }
 
-/// Why a text is not a valid namespaced name.
+/// Error of a text that is no valid namespaced name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("the {part} of a name must not be empty; names are written [[server:]namespace/]name")]

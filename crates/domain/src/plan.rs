@@ -15,6 +15,7 @@ use crate::action::{
     ActionError, Actors, Budget, Check, DESCRIPTION_MAXIMUM, TEXT_MAXIMUM, check_length,
     check_required,
 };
+use crate::approval::PendingApprovals;
 use crate::automation::{AutomationProfile, ProfileSource};
 use crate::id::{CheckpointId, DecisionId, PlanId};
 use crate::invariant::PlanInvariant;
@@ -41,8 +42,9 @@ pub struct Plan {
     /// Counted from 1; `None` before the first step completes.
     pub last_completed_step: Option<u32>,
     pub last_checkpoint_id: Option<CheckpointId>,
-    /// Why the plan is errored, constrained or cancelled.
+    /// Reason for the state `errored`, `constrained` or `cancelled`.
     pub error_message: Option<String>,
+    pub approvals: PendingApprovals,
     pub timestamps: PlanTimestamps,
     /// Assigned by the store and checked on every update.
     pub version: i64,
@@ -86,7 +88,7 @@ pub struct PlanBrief {
 
 /// Default values are not serialised, so plans written by older programs are written back
 /// unchanged.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -102,7 +104,7 @@ text_enum! {
     }
 }
 
-/// Why a brief is invalid.
+/// Error of an invalid brief.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BriefError {
     #[error(transparent)]
@@ -177,6 +179,7 @@ impl Plan {
             last_completed_step: None,
             last_checkpoint_id: None,
             error_message: None,
+            approvals: PendingApprovals::default(),
             timestamps: PlanTimestamps::new(at),
             version: 1,
         }
@@ -187,6 +190,7 @@ impl Plan {
         let position = self.position.after(requested)?;
         let mut plan = Self {
             position,
+            approvals: self.approvals.after(requested),
             timestamps: self.timestamps.after(requested, position, at),
             ..self.clone()
         };
@@ -258,6 +262,8 @@ struct PlanRecord {
     last_completed_step: Option<u32>,
     last_checkpoint_id: Option<CheckpointId>,
     error_message: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    approvals: PendingApprovals,
     timestamps: PlanTimestamps,
     version: i64,
 }
@@ -279,6 +285,7 @@ impl From<Plan> for PlanRecord {
             last_completed_step: plan.last_completed_step,
             last_checkpoint_id: plan.last_checkpoint_id,
             error_message: plan.error_message,
+            approvals: plan.approvals,
             timestamps: plan.timestamps,
             version: plan.version,
         }
@@ -306,6 +313,7 @@ impl TryFrom<PlanRecord> for Plan {
             last_completed_step: record.last_completed_step,
             last_checkpoint_id: record.last_checkpoint_id,
             error_message: record.error_message,
+            approvals: record.approvals,
             timestamps: record.timestamps,
             version: record.version,
         })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// How strongly a command was confined to its sandbox.
+    /// The confinement level of a command.
     Confinement: "level of confinement" {
         /// Own mount and process namespaces; network only on request (bubblewrap).
         Namespaces = "namespaces",

@@ -53,7 +53,7 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AbsolutePath(Vec<u8>);
 
-/// Why bytes are not a valid resource path.
+/// Error of bytes that are no valid resource path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AbsolutePathError {
     #[error("the path of a resource must begin with `/`")]

@@ -19,7 +19,7 @@ pub struct RebasedResource {
 }
 
 text_enum! {
-    /// What a rebase did with the plan's work.
+    /// The effect of a rebase on the plan's work.
     RebasedWork: "outcome of a rebase" {
         /// It is kept, merged with the new base.
         Merged = "merged",

@@ -68,7 +68,6 @@ pub fn find_mask_in(value: &Value) -> Option<&str> {
     }
 }
 
-/// Returns the name in a mask.
 pub fn mask_name(mask: &str) -> &str {
     let name = mask.strip_prefix(MASK_BEGINS).unwrap_or(mask);
     name.strip_suffix(MASK_ENDS).unwrap_or(name)

@@ -71,7 +71,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Why a tool call was refused.
+    /// Reason for the refusal of a tool call.
     RefusalKind: "kind of refusal" {
         UnknownTool = "unknown_tool",
         Input = "input",

@@ -76,8 +76,8 @@ fn command_table() -> String {
 
 /// The behaviour of `execute`, a second `execute`, and `apply`.
 fn command_steps(profile: &AutomationProfile, confidence: Confidence) -> [&'static str; 3] {
-    let executes = profile.gate(ThresholdName::CreateTool, confidence);
-    let applies = profile.gate(ThresholdName::SelectTool, confidence);
+    let executes = profile.gate(ThresholdName::StartExecute, confidence);
+    let applies = profile.gate(ThresholdName::StartApply, confidence);
     match (executes, applies) {
         (GateDecision::Ask, GateDecision::Ask) => ["strategizes", "executes", "applies"],
         (GateDecision::Ask, GateDecision::Proceed) => ["strategizes", "executes and applies", "–"],

@@ -1,5 +1,5 @@
 //! The corpus of old events: every kind, in every shape in which a program wrote it, can still be
-//! read. A new version of a kind gets a new file here; old files never change.
+//! read. A new version of a kind gets a new file here; lines of a file never change.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -61,7 +61,7 @@ pub struct Factor {
     pub weight: f64,
     /// Its contribution to the confidence. An inverted factor contributes more the smaller it is.
     pub contribution: f64,
-    /// Where the value comes from.
+    /// The source of the value.
     pub source: String,
 }
 
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn each_factor_alone_decides_under_cautious() {
         let profile = BuiltInProfile::Cautious.profile();
-        let gate = |values| assessment(values).gate(&profile, ThresholdName::ExecuteCommand);
+        let gate = |values| assessment(values).gate(&profile, ThresholdName::DecideInExecute);
         let sure = [0.9, 0.6, 0.2, 0.3];
         assert!(gate(sure).proceed, "{}", gate(sure).explanation);
         for (number, name) in FactorName::ALL.iter().enumerate() {
@@ -363,7 +363,7 @@ mod tests {
     fn a_threshold_of_one_always_asks() {
         let best = assessment([1.0, 1.0, 0.0, 0.0]);
         let manual = BuiltInProfile::Manual.profile();
-        let decision = best.gate(&manual, ThresholdName::ExecuteCommand);
+        let decision = best.gate(&manual, ThresholdName::DecideInExecute);
         assert!(!decision.proceed);
         assert!(
             decision

@@ -63,7 +63,6 @@ pub struct Rule {
     pub origin: RuleOrigin,
 }
 
-/// Origin of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleOrigin {
     /// It was added, and can be removed by its id.

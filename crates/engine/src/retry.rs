@@ -2,7 +2,7 @@
 //!
 //! Pure: the caller waits, reads the clock and supplies randomness. This is about one call that a
 //! provider refused. How often a whole step of a plan may be retried is set by the profile, see
-//! [`recovery`](crate::recovery).
+//! [`recovery`](crate::error_history).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub enum RetryDecision {
     GiveUp(GiveUpReason),
 }
 
-/// Why there is no further attempt.
+/// Reason for no further attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveUpReason {
     /// The same call would fail the same way.

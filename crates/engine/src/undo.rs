@@ -16,6 +16,8 @@ use cleveragents_ports::{Ids, StoreError, Transaction};
 /// The state to roll back to.
 #[derive(Debug, Clone)]
 pub(crate) struct RestorePoint {
+    /// The stored checkpoint with this state, if there is one.
+    pub(crate) checkpoint: Option<CheckpointId>,
     /// Number of the last call that stays valid.
     pub(crate) call_number: i64,
     /// Number of the last checkpoint that stays valid.
@@ -25,11 +27,15 @@ pub(crate) struct RestorePoint {
     pub(crate) superseded: Vec<DecisionId>,
 }
 
-/// What a rollback changed in the records.
+/// Changes of a rollback to the records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoSummary {
     /// The checkpoint of the state before the rollback.
     pub set_aside: Checkpoint,
+    /// The checkpoint whose state was restored; `None` if that state has none, such as the initial
+    /// one.
+    #[serde(default)]
+    pub restored: Option<CheckpointId>,
     pub changes: u64,
     pub calls: u64,
     pub checkpoints: u64,
@@ -38,7 +44,10 @@ pub struct UndoSummary {
 impl RestorePoint {
     /// The state saved in a checkpoint.
     pub(crate) fn from_checkpoint(checkpoint: &Checkpoint) -> Self {
+        // Number 0 is the initial state, which is not stored.
+        let is_stored = checkpoint.number > 0;
         Self {
+            checkpoint: is_stored.then_some(checkpoint.id),
             call_number: checkpoint.call_number,
             checkpoint_number: checkpoint.number,
             trees: checkpoint.trees.clone(),
@@ -84,6 +93,7 @@ impl RestorePoint {
         let kept = tx.checkpoints_of(plan)?;
         let before = kept.iter().filter(|it| it.call_number <= last);
         Ok(Self {
+            checkpoint: None,
             call_number: last,
             checkpoint_number: before.map(|it| it.number).max().unwrap_or(0),
             trees,
@@ -98,6 +108,7 @@ impl RestorePoint {
     ) -> std::result::Result<Self, StoreError> {
         let sandboxes = tx.sandboxes_of(plan)?.into_iter();
         Ok(Self {
+            checkpoint: None,
             call_number: 0,
             checkpoint_number: 0,
             trees: sandboxes
@@ -152,6 +163,7 @@ pub(crate) fn undo_after(
         },
         checkpoints,
         set_aside,
+        restored: restore_point.checkpoint,
     };
     store_trees(tx, sandboxes, restore_point, now)?;
     let payload = CheckpointRestored {

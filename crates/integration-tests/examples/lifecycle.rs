@@ -16,7 +16,9 @@ use cleveragents_domain::id::{OwnerId, ProjectId, ResourceId};
 use cleveragents_domain::{
     AbsolutePath, BaseSource, BuiltInProfile, Phase, ProfileName, Project, Resource, ResourceType,
 };
-use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, ActionRegistry, PlanLifecycle, UseActionRequest,
+};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
 use cleveragents_integration_tests::block_on;
 use cleveragents_integration_tests::plan_driver::PassingProbe;
@@ -48,7 +50,8 @@ pub(crate) fn main() {
         // Parse an action from the text of its file.
         let draft = read_action(&DefinitionSource::new("greet.yaml", ACTION), &|_| None);
         let draft = draft.expect("a well-formed action");
-        let action = lifecycle.create_action(draft, "example").await;
+        let actions = ActionRegistry::new(store.clone(), ids.clone());
+        let action = actions.create(draft, "example").await;
         let action = action.expect("a free name");
 
         // A project with a resource.
@@ -84,14 +87,19 @@ pub(crate) fn main() {
         // A worker claims the run first; every move requires the claim.
         let claimed = runs.claim(plan.identity.plan_id, Phase::Strategize, Slots::Limit(4));
         let ClaimOutcome::Won(run) = claimed.await.expect("an answer") else {
-            panic!("nobody else is here");
+            panic!("no other process claims it");
         };
         let started = lifecycle
-            .start(&run, &PassingProbe)
+            .as_owner(&run)
+            .start(&PassingProbe)
             .await
             .expect("all is here");
         println!("{} is at {}", started.name, started.position);
-        let complete = lifecycle.complete(&run).await.expect("a legal move");
+        let complete = lifecycle
+            .as_owner(&run)
+            .complete()
+            .await
+            .expect("a legal move");
         println!("{} is at {}", complete.name, complete.position);
         assert_eq!(complete.position.to_string(), "strategize/complete");
         lifecycle.release(run).await.expect("still ours");

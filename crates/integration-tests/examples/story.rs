@@ -52,7 +52,11 @@ async fn record_decisions(opened: &OpenTestDatabase, plan: PlanId) {
     let waiting = WaitReason::Answer {
         decision: Some(question),
     };
-    lifecycle.wait(&run, waiting).await.expect("a legal move");
+    lifecycle
+        .as_owner(&run)
+        .wait(waiting)
+        .await
+        .expect("a legal move");
     lifecycle.release(run).await.expect("still ours");
 }
 
@@ -98,7 +102,7 @@ async fn strategize(decisions: &DecisionService, run: &RunLease, root: DecisionI
     cart
 }
 
-/// Records the decisions of the work; returns the one that the user is asked about.
+/// Records the decisions of the work. Returns the one that the user will correct.
 async fn execute(decisions: &DecisionService, run: &RunLease, cart: DecisionId) -> DecisionId {
     let unused = choice(
         cart,

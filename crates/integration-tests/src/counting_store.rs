@@ -23,6 +23,7 @@ use cleveragents_domain::{
     AbsolutePath, Action, Attachment, AutomationProfile, ChangeEntry, Consent, Correction,
     Decision, DecisionEdge, ErrorRecord, Event, EventKind, Invariant, MessageKind, NamespacedName,
     NewEvent, Plan, PlanMessage, Project, Resource, ResourcePath, StreamId, Timestamp,
+    ValidationSummary,
 };
 use cleveragents_ports::store::{ReadJob, StoreFuture, StoreJobError, WriteJob};
 use cleveragents_ports::{
@@ -32,7 +33,6 @@ use cleveragents_ports::{
     RunClaimOutcome, Runs, SandboxRecords, StagedBlob, Store, StoreHandle, StoreOperation,
     StreamHead, ToolCalls, Transaction, ValidationRow, Validations,
 };
-use serde_json::Value;
 use tokio::sync::watch;
 
 /// The number of times that each operation of [`Transaction`] was called.
@@ -221,8 +221,8 @@ delegate! { Validations {
     fn remove_attachment(id: AttachmentId) -> Result<Attachment>;
     fn attachments() -> Result<Vec<Attachment>>;
     fn attachments_to(resources: &[ResourceId]) -> Result<Vec<Attachment>>;
-    fn put_validation_run(plan: PlanId, attempt: u32, round: u32, summary: &Value) -> Result<()>;
-    fn newest_validation_run(plan: PlanId, attempt: u32) -> Result<Option<Value>>;
+    fn put_validation_run(plan: PlanId, attempt: u32, round: u32, summary: &ValidationSummary) -> Result<()>;
+    fn newest_validation_run(plan: PlanId, attempt: u32) -> Result<Option<ValidationSummary>>;
 } }
 
 delegate! { Plans {

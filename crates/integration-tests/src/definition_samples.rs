@@ -85,13 +85,11 @@ pub fn validation_row(text: &str, seconds: i64) -> ValidationRow {
     ValidationRow::new(validation(text), at(seconds)).expect("a row")
 }
 
-/// Stores a validation.
 pub async fn store_validation(store: &StoreHandle, text: &str) {
     let row = validation_row(text, 0);
     write(store, move |tx| tx.insert_validation(&row)).await;
 }
 
-/// Stores a resource and returns its id.
 pub async fn store_resource(store: &StoreHandle, text: &str) -> ResourceId {
     let sample = resource(text, format!("/srv/{text}").as_bytes(), 0);
     let id = sample.id;

@@ -9,14 +9,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::apply_intent::{
+    AppliedResult, ApplyEffect, ApplyIntent, CommitMetadata, ContentHash, FilesEffect, PathChange,
+    PathState,
+};
 use cleveragents_domain::apply_record::{
-    ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
+    ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState, Destination,
 };
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange};
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::conflict::{Conflict, ConflictReason};
 use cleveragents_domain::id::{
-    ApplyId, ChangesetId, CheckpointId, DecisionId, ModelCallId, PlanId, ResourceId, SandboxId,
-    ToolCallId,
+    ApplyId, AttachmentId, ChangesetId, CheckpointId, DecisionId, ModelCallId, PlanId, ResourceId,
+    SandboxId, ToolCallId,
 };
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::model_call::{ConversationKey, ModelSpend, NewModelCall};
@@ -24,8 +29,10 @@ use cleveragents_domain::process::{Confinement, ProcessIdentity};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
 use cleveragents_domain::tool_call::NewToolCall;
+use cleveragents_domain::validation::{AttachmentScopeKind, ValidationMode, ValidationResult};
 use cleveragents_domain::{
     AbsolutePath, BaseSource, FileOperation, FileState, Phase, ResourcePath, ResourceType, TreeId,
+    ValidationSummary,
 };
 use cleveragents_engine::execution::ExecutionContext;
 use cleveragents_ports::system::SystemIds;
@@ -182,7 +189,6 @@ pub fn process() -> ProcessIdentity {
     }
 }
 
-/// A checkpoint of this sandbox.
 pub fn checkpoint(plan_id: PlanId, sandbox_id: SandboxId) -> Checkpoint {
     Checkpoint {
         id: CheckpointId::new(SystemIds.next()),
@@ -225,6 +231,60 @@ pub fn strategy(plan_id: PlanId) -> StrategyRecord {
     }
 }
 
+/// A change of one file of a folder.
+fn apply_intent(plan: PlanId) -> ApplyIntent {
+    let root: AbsolutePath = AbsolutePath::from_bytes("/srv/shop").expect("a path");
+    let state = PathState {
+        mode: 0o100_644,
+        object: "a1".repeat(20),
+        content: Some(ContentHash {
+            hash: "c3".repeat(32),
+            size: 3,
+        }),
+    };
+    ApplyIntent {
+        version: ApplyIntent::VERSION,
+        id: ApplyId::new(SystemIds.next()),
+        plan,
+        resource: root.clone(),
+        resource_type: ResourceType::FsDirectory,
+        destination: Destination::Branch("grün".to_owned()),
+        changes: vec![PathChange {
+            path: ResourcePath::from_bytes("src/a").expect("a path"),
+            old: None,
+            new: Some(state),
+        }],
+        effect: ApplyEffect::Files(FilesEffect {
+            root,
+            made: Vec::new(),
+            removed: Vec::new(),
+        }),
+        commit: CommitMetadata {
+            name: "Eva".to_owned(),
+            email: "eva@localhost".to_owned(),
+            seconds: 7,
+            message: "m\0".to_owned(),
+        },
+    }
+}
+
+/// The summary of one failed validation with this message.
+pub fn validation_summary(message: &str) -> ValidationSummary {
+    ValidationSummary::new(vec![ValidationResult {
+        validation: name("local/tests"),
+        mode: ValidationMode::Required,
+        passed: false,
+        message: Some(message.to_owned()),
+        data: Some(json!({ "none": null })),
+        duration_ms: 3,
+        attempt: 1,
+        attachment_id: AttachmentId::new(SystemIds.next()),
+        attachment_resource: name("local/shop"),
+        attachment_scope: AttachmentScopeKind::Direct,
+        attachment_scope_target: None,
+    }])
+}
+
 /// An apply attempt that has started.
 pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
     ApplyRecord {
@@ -233,16 +293,24 @@ pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
         number: 0,
         direction: ApplyDirection::Apply,
         node: "laptop".to_owned(),
-        destination: json!({ "branch": "grün" }),
+        destination: Destination::Branch("grün".to_owned()),
         state: ApplyState::Preparing,
         resources: vec![ApplyPart {
             written: Vec::new(),
             id: ApplyId::new(SystemIds.next()),
             sandbox_id,
             state: ApplyPartState::Ready,
-            intent: Some(json!({ "from": "a", "to": "b" })),
-            result: Some(json!({ "commit": "c" })),
-            obstacles: vec![json!({ "path": "src/%FF" })],
+            intent: Some(Box::new(apply_intent(plan_id))),
+            result: Some(AppliedResult {
+                commit: Some("c".to_owned()),
+                reference: None,
+                file: None,
+            }),
+            obstacles: vec![Conflict {
+                path: Some(ResourcePath::from_bytes(&b"src/\xff"[..]).expect("a path")),
+                place: None,
+                reason: ConflictReason::Edited,
+            }],
         }],
         created_at: at(1),
         updated_at: at(2),

@@ -102,7 +102,6 @@ pub fn root_decision(plan_id: PlanId) -> Decision {
     }
 }
 
-/// A child decision of `parent`.
 pub fn child_decision(parent: &Decision) -> Decision {
     Decision {
         decision_id: DecisionId::new(SystemIds.next()),

@@ -58,7 +58,7 @@ pub async fn claim_run(runs: &RunService, plan: PlanId, phase: Phase) -> RunLeas
 ///
 /// If the move is refused.
 pub async fn start_phase(lifecycle: &PlanLifecycle, run: &RunLease) -> Plan {
-    let started = lifecycle.start(run, &PassingProbe).await;
+    let started = lifecycle.as_owner(run).start(&PassingProbe).await;
     started.expect("the phase can be started")
 }
 
@@ -68,9 +68,9 @@ pub async fn start_phase(lifecycle: &PlanLifecycle, run: &RunLease) -> Plan {
 ///
 /// If a move is refused.
 pub async fn advance_to_execute(lifecycle: &PlanLifecycle, run: &RunLease) -> Plan {
-    let complete = lifecycle.complete(run).await;
+    let complete = lifecycle.as_owner(run).complete().await;
     complete.expect("the phase can be completed");
-    let advanced = lifecycle.advance_as_owner(run, Phase::Execute).await;
+    let advanced = lifecycle.as_owner(run).advance(Phase::Execute).await;
     advanced.expect("the plan can be advanced");
     start_phase(lifecycle, run).await
 }

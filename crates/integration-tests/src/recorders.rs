@@ -64,7 +64,7 @@ impl FromStr for RecorderMark {
     type Err = StoreError;
 
     fn from_str(path: &str) -> Result<Self> {
-        let malformed = || StoreError::internal(format!("`{path}` was recorded by nobody"));
+        let malformed = || StoreError::internal(format!("`{path}` names no recorder"));
         let words: Vec<&str> = path.split('/').collect();
         let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
         let changeset = words.get(3).and_then(|word| word.parse().ok());
@@ -94,7 +94,7 @@ impl FromStr for AckedChange {
     type Err = StoreError;
 
     fn from_str(text: &str) -> Result<Self> {
-        let malformed = || StoreError::internal(format!("`{text}` tells nothing"));
+        let malformed = || StoreError::internal(format!("`{text}` is malformed"));
         let (sequence, mark) = text.split_once(' ').ok_or_else(malformed)?;
         Ok(Self {
             mark: mark.parse()?,

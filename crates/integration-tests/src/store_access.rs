@@ -65,7 +65,7 @@ pub async fn read<T: Send + 'static>(
 pub async fn release_run(run: RunLease) {
     match run.release().await {
         Ok(ReleaseOutcome::Done) => {}
-        other => panic!("{other:?} instead of a run given back"),
+        other => panic!("{other:?} instead of a released run"),
     }
 }
 
@@ -73,7 +73,6 @@ pub async fn append(store: &StoreHandle, stream: StreamId, n: i64) -> StreamHead
     write(store, move |tx| tx.append(stream, &[event(n)])).await
 }
 
-/// All events of `stream`.
 pub async fn events(store: &StoreHandle, stream: StreamId) -> Vec<Event> {
     read(store, move |tx| tx.events(stream, 0, u32::MAX)).await
 }
@@ -122,7 +121,7 @@ pub async fn follow(tail: &mut Tail, count: usize) -> Vec<Event> {
     let collect = async {
         let mut found = Vec::new();
         while found.len() < count {
-            found.extend(tail.next().await.expect("the tail goes on"));
+            found.extend(tail.next().await.expect("the tail continues"));
         }
         assert_eq!(found.len(), count, "no more events than were written");
         found

@@ -48,7 +48,7 @@ pub struct OpenTestDatabase {
 
 impl TestDatabase {
     pub fn new(backend: Backend) -> Self {
-        let folder = TempDir::with_prefix("agents-proof-").expect("a temporary folder");
+        let folder = TempDir::with_prefix("agents-test-").expect("a temporary folder");
         let url = (backend == Backend::Postgres).then(create_schema);
         Self {
             backend,
@@ -61,7 +61,7 @@ impl TestDatabase {
     pub fn on_server(url: String) -> Self {
         Self {
             backend: Backend::Postgres,
-            folder: TempDir::with_prefix("agents-proof-").expect("a temporary folder"),
+            folder: TempDir::with_prefix("agents-test-").expect("a temporary folder"),
             url: Some(url),
         }
     }

@@ -49,6 +49,7 @@ struct Provider {
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without client and proxies, which may contain passwords.
         f.debug_tuple("Provider").field(&self.settings).finish()
     }
 }
@@ -60,6 +61,7 @@ impl ConfiguredModels {
             ModelCatalogue::new(settings.models.clone(), settings.built_in_models.clone());
         let provider = |it: &ProviderSettings| {
             Arc::new(Provider {
+                // One for each provider, not for each model: vendors limit the account.
                 limiter: Arc::new(RequestLimiter::new(it.concurrency, it.requests_per_minute)),
                 settings: it.clone(),
                 proxies: settings.proxies.clone(),
@@ -113,6 +115,8 @@ impl Models for ConfiguredModels {
         let ready: Vec<&Arc<Provider>> = self.providers.iter().filter(is_ready).collect();
         let is_open = |choice: &&ModelChoice| {
             let name = choice.provider.as_str();
+            // A preferred model was named by the user, so its provider need not be configured
+            // otherwise.
             name == SCRIPTED || self.provider(name).is_some_and(Provider::is_usable)
         };
         let preferred = self.settings.preferred.iter().filter(is_open);
@@ -136,6 +140,8 @@ impl Provider {
     }
 
     fn error_reporter(&self) -> ErrorReporter {
+        // Servers repeat the key in their messages, and connection errors contain the proxy's
+        // password.
         let key = match &self.settings.access {
             ProviderAccess::Key(key) => Some(key.clone()),
             ProviderAccess::Free | ProviderAccess::Missing { .. } => None,
@@ -155,6 +161,8 @@ impl Provider {
         let timeouts = &self.settings.timeouts;
         let client =
             client::build_client(base_url, timeouts, &self.proxies, &self.error_reporter())?;
+        // Two threads may build a client at the same time. The first one stays, the other is
+        // dropped.
         Ok(self.client.get_or_init(|| client).clone())
     }
 }
@@ -196,6 +204,7 @@ impl HttpModel {
             return Err(unavailable(what));
         };
         if !is_http_url(base_url) {
+            // The address itself is not quoted: it may contain a password.
             let what = "its address is invalid; one such as https://example.org/v1 is needed";
             return Err(unavailable(format!("{name}: {what}")));
         }
@@ -233,6 +242,7 @@ impl HttpModel {
         let (builder, body) = match self.protocol {
             WireProtocol::OpenAi(dialect) => {
                 let builder = match &self.key {
+                    // `bearer_auth` marks its header as sensitive itself.
                     Some(key) => builder.bearer_auth(key.expose()),
                     None => builder,
                 };
@@ -285,6 +295,7 @@ impl Model for HttpModel {
         self.vocabulary.count_request(request)
     }
 
+    // The ordinal selects the turn of a scripted model. A real one needs none.
     fn stream(&self, request: &ModelRequest, _ordinal: u64) -> ModelStream {
         exchange::stream(RequestAttempt {
             request: self.request(request),

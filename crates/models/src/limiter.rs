@@ -25,6 +25,7 @@ pub(crate) struct RequestPermit {
 
 impl RequestLimiter {
     pub(crate) fn new(concurrency: u32, requests_per_minute: Option<u32>) -> Self {
+        // At least one: a limit of 0 would make every request wait without an end.
         let permits = usize::try_from(concurrency.max(1)).unwrap_or(usize::MAX);
         Self {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
@@ -35,9 +36,12 @@ impl RequestLimiter {
     /// Waits for a permit, then for the rate limit.
     pub(crate) async fn acquire(&self) -> RequestPermit {
         // The semaphore is never closed, so a permit is eventually granted.
+        // The permit comes first. A reserved start time counts even if the caller ends while it
+        // waits.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         if let Some(pace) = &self.rate_limiter {
             let start = pace.reserve(Instant::now());
+            // Reserved under the lock, waited for without it (law 7).
             tokio::time::sleep_until(start).await;
         }
         RequestPermit { _permit: permit }
@@ -71,6 +75,7 @@ impl MinuteRateLimiter {
         {
             start = start.max(oldest + MINUTE);
         }
+        // Never before an earlier grant: the queue must stay in the order of time.
         if let Some(newest) = granted.back() {
             start = start.max(*newest);
         }

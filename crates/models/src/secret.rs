@@ -21,6 +21,7 @@ impl Secret {
 
     /// Removes this secret from `text`. Needed because servers repeat what they were sent.
     pub(crate) fn redact(&self, text: &str) -> String {
+        // Replacing an empty text would insert a mask between all characters.
         if self.0.is_empty() {
             text.to_owned()
         } else {

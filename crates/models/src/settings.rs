@@ -29,7 +29,6 @@ pub struct ModelSettings {
     pub clock: Arc<dyn Clock>,
 }
 
-/// A provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSettings {
     pub name: String,
@@ -45,7 +44,7 @@ pub struct ProviderSettings {
     pub timeouts: Timeouts,
 }
 
-/// How a provider authenticates requests.
+/// A provider's method of authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderAccess {
     /// Not at all.
@@ -104,7 +103,7 @@ impl Timeouts {
 /// Parses a script; the first argument is its name for messages. The error is ready to be shown.
 pub type ScriptParser = dyn Fn(&str, &[u8]) -> Result<ModelScript, String> + Send + Sync;
 
-/// Where scripts are, and how they are read.
+/// The location of scripts, and their reader.
 #[derive(Clone)]
 pub struct ScriptSettings {
     /// The base folder of relative paths.

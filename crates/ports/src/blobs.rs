@@ -42,7 +42,7 @@ impl FromStr for BlobHash {
     }
 }
 
-/// Where the content of a staged blob is.
+/// The location of a staged blob's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Staging {
     /// Small: written by the transaction.

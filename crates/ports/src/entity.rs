@@ -1,4 +1,4 @@
-//! What an error of the store is about. Callers decide by these values; their texts are for
+//! The subject of a store error. Callers decide by these values; their texts are for
 //! messages.
 
 use std::fmt;
@@ -83,7 +83,6 @@ impl fmt::Display for Entity {
 pub enum UniqueKey {
     Id(Entity),
     Name(Entity),
-    /// The path of a resource.
     ResourcePath,
     /// The name of a file to write.
     FileName,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use cleveragents_domain::event::payloads::PayloadPurged;
-use cleveragents_domain::{Event, EventKind, PayloadOutcome, StreamId};
+use cleveragents_domain::{ChainFault, Event, EventKind, PayloadOutcome, StreamId};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{EventHashInput, genesis_hash, payload_hash};
@@ -20,38 +20,6 @@ pub struct Verification {
     /// Number of events whose payload was erased by a recorded purge.
     pub purged: i64,
     pub head_hash: String,
-}
-
-/// The first fault found in a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum ChainFault {
-    #[error("event {expected} of {stream} is missing (found {found} in its place)")]
-    Gap {
-        stream: StreamId,
-        expected: i64,
-        found: i64,
-    },
-    #[error("event {stream_seq} of {stream} does not follow from the one before it")]
-    Unlinked { stream: StreamId, stream_seq: i64 },
-    #[error("event {stream_seq} of {stream} was altered: its hash does not agree")]
-    Altered { stream: StreamId, stream_seq: i64 },
-    #[error("the payload of event {stream_seq} of {stream} was altered")]
-    PayloadAltered { stream: StreamId, stream_seq: i64 },
-    #[error("the payload of event {stream_seq} of {stream} is gone and no purge is recorded")]
-    PayloadMissing { stream: StreamId, stream_seq: i64 },
-    #[error("{stream} ends at event {found}, its head is at {expected}")]
-    HeadDisagrees {
-        stream: StreamId,
-        expected: i64,
-        found: i64,
-    },
-    #[error("{stream} verifies, but its head hash is {found}, not {expected}")]
-    NotExpected {
-        stream: StreamId,
-        expected: String,
-        found: String,
-    },
 }
 
 /// Verifies `stream` inside a transaction.

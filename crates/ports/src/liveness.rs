@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use cleveragents_domain::id::OwnerId;
 
-/// What is known about an owner's process.
+/// The observed state of an owner's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerStatus {
     Alive,

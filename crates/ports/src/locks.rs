@@ -25,7 +25,7 @@ pub struct LockGrant {
     pub name: String,
     pub owner: OwnerId,
     pub epoch: i64,
-    /// How often the owner has acquired it without releasing it.
+    /// Number of times that the owner acquired it without releasing it.
     pub holds: i64,
     pub expires_at: Timestamp,
 }

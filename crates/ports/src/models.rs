@@ -84,7 +84,7 @@ pub enum Delta {
     Finished(FinishReason),
 }
 
-/// Why there is no answer. Contains no secrets.
+/// Error of a model request. Contains no secrets.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {

@@ -1,4 +1,4 @@
-//! What the user allows and demands of plans: invariants by scope, custom automation profiles, and
+//! The user's rules for plans: invariants by scope, custom automation profiles, and
 //! consents to use files of repositories. The built-in profiles are code and never stored.
 
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};

@@ -13,13 +13,12 @@ pub struct RebaseRequest {
     pub sandbox: SandboxId,
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
-    /// The base of the sandbox.
     pub base: SandboxBase,
     /// The result.
     pub tree: TreeId,
 }
 
-/// How a result relates to the current state of its target.
+/// Relation of a result to the current state of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetRebase {
     /// The target has not moved: it is at the same commit, or the folder has the same files.

@@ -8,6 +8,7 @@
 use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
 
+pub use cleveragents_domain::apply_intent::{CommitMetadata, ObjectFormat};
 use cleveragents_domain::id::{PlanId, SandboxId};
 pub use cleveragents_domain::tree::TreeId;
 use cleveragents_domain::tree::TreeIdError;
@@ -184,7 +185,6 @@ pub struct CreatedSandbox {
     pub warnings: Vec<Warning>,
 }
 
-/// The base of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxBase {
     pub tree: TreeId,
@@ -388,7 +388,7 @@ pub struct DiffStat {
     pub lines: DiffLines,
 }
 
-/// How a path changed between two trees.
+/// The change of a path between two trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiffChange {
     Added,
@@ -417,16 +417,6 @@ pub struct LogEntry {
 pub enum DiffLines {
     Text { inserted: u64, deleted: u64 },
     Binary,
-}
-
-/// Author, time and message of a commit; nothing is read from the environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommitMetadata {
-    pub name: String,
-    pub email: String,
-    /// Seconds since 1970, UTC.
-    pub seconds: i64,
-    pub message: String,
 }
 
 /// Location of a published tree.
@@ -461,30 +451,6 @@ pub enum Checkout {
     At(PathBuf),
     /// A repository without a working tree; plans cannot work on it.
     Bare,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ObjectFormat {
-    Sha1,
-    Sha256,
-}
-
-impl ObjectFormat {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sha1 => "sha1",
-            Self::Sha256 => "sha256",
-        }
-    }
-
-    /// Number of hexadecimal digits of an object id.
-    pub fn id_length(self) -> usize {
-        match self {
-            Self::Sha1 => 40,
-            Self::Sha256 => 64,
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -531,7 +497,6 @@ pub enum CheckoutCoverage {
     Sparse,
 }
 
-/// Errors of sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
     // Refusals: the request cannot be fulfilled here.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why work must stop.
+/// Reason for stopping work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
     #[error("it was cancelled")]
@@ -27,7 +27,7 @@ impl StopReason {
     }
 }
 
-/// Tells all holders of a clone to stop. The first reason is kept.
+/// Asks all holders of a clone to stop. The first reason is kept.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal(Arc<StopState>);
 

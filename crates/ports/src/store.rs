@@ -81,7 +81,7 @@ impl StoreOperation {
     }
 }
 
-/// Why a job failed: an error of the store, or one returned by the caller's closure.
+/// Error of a job: one of the store, or one returned by the caller's closure.
 #[derive(Debug)]
 pub enum StoreJobError {
     Store(StoreError),

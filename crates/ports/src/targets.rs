@@ -18,8 +18,12 @@ use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use serde::{Deserialize, Serialize};
 
 pub use super::rebase::{RebaseRequest, TargetRebase};
-use super::sandbox::{CommitMetadata, ObjectFormat, SandboxError, TreeId};
-pub use cleveragents_domain::apply_record::Destination;
+use super::sandbox::{CommitMetadata, SandboxError, TreeId};
+pub use cleveragents_domain::apply_intent::{
+    AppliedResult, ApplyEffect, ApplyIntent, CheckoutEffect, CommitEffect, ContentHash,
+    FilesEffect, PatchDirection, PatchEffect, PathChange, PathState,
+};
+pub use cleveragents_domain::apply_record::{Author, Destination};
 pub use cleveragents_domain::conflict::{Conflict, ConflictReason};
 
 pub type TargetResult<T> = std::result::Result<T, TargetError>;
@@ -78,8 +82,8 @@ pub trait ApplyTargets: Send + Sync + Debug {
     /// Returns every apply for which data is kept.
     fn list(&self) -> TargetResult<Vec<ApplyId>>;
 
-    /// Removes all data kept for an apply that is done, or was given up after it stopped. It cannot
-    /// be reversed any more.
+    /// Removes all data kept for an apply that is done, or was abandoned after it stopped. It
+    /// cannot be unapplied afterwards.
     fn forget(&self, id: ApplyId) -> TargetResult<()>;
 }
 
@@ -95,13 +99,6 @@ pub enum LockOutcome {
 pub trait TargetLocks: Send + Debug {
     /// Like [`ApplyTargets::commit`], under the locks. Releases the locks of this intent.
     fn commit(&mut self, intent: &ApplyIntent) -> TargetResult<CommitOutcome>;
-}
-
-/// A git author.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Author {
-    pub name: String,
-    pub email: String,
 }
 
 /// A request to apply a change to one target.
@@ -157,111 +154,6 @@ pub enum PrepareOutcome {
     Blocked(Vec<Conflict>),
 }
 
-/// Everything needed to execute or finish an apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApplyIntent {
-    pub version: u32,
-    pub id: ApplyId,
-    pub plan: PlanId,
-    pub resource: AbsolutePath,
-    pub resource_type: ResourceType,
-    pub destination: Destination,
-    /// Ordered by path.
-    pub changes: Vec<PathChange>,
-    pub effect: ApplyEffect,
-    pub commit: CommitMetadata,
-}
-
-impl ApplyIntent {
-    /// The current format version.
-    pub const VERSION: u32 = 1;
-}
-
-/// One path with its old and new state; `None` means no file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathChange {
-    pub path: ResourcePath,
-    pub old: Option<PathState>,
-    pub new: Option<PathState>,
-}
-
-/// State of a path, in the object store and on disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathState {
-    /// Git file mode.
-    pub mode: u32,
-    pub object: String,
-    /// BLAKE3 of the bytes on disk, or of a link's target. `None` where no file is written.
-    pub content: Option<ContentHash>,
-}
-
-/// Identifies a content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContentHash {
-    pub hash: String,
-    pub size: u64,
-}
-
-/// What a commit of the intent changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApplyEffect {
-    /// A commit, and the files and indexes of every working tree that has its branch checked out.
-    Commit(CommitEffect),
-    /// Files below one folder.
-    Files(FilesEffect),
-    /// One new file.
-    Patch(PatchEffect),
-}
-
-/// Moves a branch (or a detached `HEAD`) from one commit to another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommitEffect {
-    /// Its full name; `None` for a detached `HEAD`.
-    pub reference: Option<String>,
-    /// `None` for a branch that has no commit or does not exist yet.
-    pub old: Option<String>,
-    pub new: String,
-    pub old_tree: String,
-    pub new_tree: String,
-    pub object_format: ObjectFormat,
-    /// Every working tree that has it checked out.
-    pub checkouts: Vec<CheckoutEffect>,
-}
-
-/// One working tree and its index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckoutEffect {
-    pub root: AbsolutePath,
-    pub git_dir: AbsolutePath,
-    /// Changed paths outside a sparse checkout: their index entries change, but no file.
-    pub sparse: Vec<ResourcePath>,
-}
-
-/// Files below one folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilesEffect {
-    pub root: AbsolutePath,
-    /// Empty folders that are created. `removed` folders go only if they are still empty.
-    pub made: Vec<ResourcePath>,
-    pub removed: Vec<ResourcePath>,
-}
-
-/// A file that is created, or removed when reversed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PatchEffect {
-    pub file: AbsolutePath,
-    pub content: ContentHash,
-    pub direction: PatchDirection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PatchDirection {
-    Write,
-    Remove,
-}
-
 /// Outcome of executing an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -270,7 +162,7 @@ pub enum CommitOutcome {
     Stopped(StoppedCommit),
 }
 
-/// How an abort handles a target that no longer exists.
+/// An abort's treatment of a target that no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingTargetPolicy {
     /// It may come back: the abort stops.
@@ -290,17 +182,6 @@ pub enum TargetAbortOutcome {
     Stopped(Vec<Conflict>),
 }
 
-/// Location of the applied result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppliedResult {
-    /// The commit that was made, or an identical one that was made by someone else meanwhile.
-    pub commit: Option<String>,
-    /// The full name of its branch.
-    pub reference: Option<String>,
-    /// The patch file that was written.
-    pub file: Option<AbsolutePath>,
-}
-
 /// Conflicting changes stopped the commit. A repeated call continues where it stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoppedCommit {
@@ -309,7 +190,6 @@ pub struct StoppedCommit {
     pub written: Vec<ResourcePath>,
 }
 
-/// Errors of targets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     // Refusals: the request cannot be fulfilled.
@@ -365,69 +245,6 @@ impl TargetError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_intent_reads_back_as_it_was_written() {
-        let path = |text: &str| AbsolutePath::from_bytes(text).unwrap();
-        let state = |object: &str| PathState {
-            mode: 0o100_644,
-            object: object.repeat(20),
-            content: Some(ContentHash {
-                hash: "c3".repeat(32),
-                size: 3,
-            }),
-        };
-        let mut intent = ApplyIntent {
-            version: ApplyIntent::VERSION,
-            id: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
-            plan: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
-            resource: path("/home/a\u{1}b"),
-            resource_type: ResourceType::GitCheckout,
-            destination: Destination::Branch("topic".into()),
-            changes: vec![PathChange {
-                path: ResourcePath::from_bytes(&b"a\xff"[..]).unwrap(),
-                old: Some(state("a1")),
-                new: None,
-            }],
-            effect: ApplyEffect::Commit(CommitEffect {
-                reference: Some("refs/heads/topic".into()),
-                old: None,
-                new: "a1".repeat(20),
-                old_tree: "b2".repeat(20),
-                new_tree: "c3".repeat(20),
-                object_format: ObjectFormat::Sha1,
-                checkouts: vec![CheckoutEffect {
-                    root: path("/home/a"),
-                    git_dir: path("/home/a/.git"),
-                    sparse: Vec::new(),
-                }],
-            }),
-            commit: CommitMetadata {
-                name: "A".into(),
-                email: "a@localhost".into(),
-                seconds: 7,
-                message: "m".into(),
-            },
-        };
-        let patch = ApplyEffect::Patch(PatchEffect {
-            file: path("/tmp/p"),
-            content: ContentHash {
-                hash: "c3".repeat(32),
-                size: 3,
-            },
-            direction: PatchDirection::Write,
-        });
-        let files = ApplyEffect::Files(FilesEffect {
-            root: path("/home/a"),
-            made: Vec::new(),
-            removed: Vec::new(),
-        });
-        for effect in [intent.effect.clone(), patch, files] {
-            intent.effect = effect;
-            let json = serde_json::to_string(&intent).unwrap();
-            assert_eq!(serde_json::from_str::<ApplyIntent>(&json).unwrap(), intent);
-        }
-    }
 
     #[test]
     fn a_conflict_names_its_path_or_folder() {

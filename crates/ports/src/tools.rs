@@ -73,7 +73,7 @@ pub struct ToolOutput {
     pub touched: TouchedPaths,
 }
 
-/// Why a call failed.
+/// Failure of a call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ToolFailure {
     /// The input matches its schema but still cannot be used.

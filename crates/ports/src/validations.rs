@@ -3,9 +3,8 @@
 //! attachments.
 
 use cleveragents_domain::id::{AttachmentId, IdFragment, PlanId, ResourceId};
-use cleveragents_domain::{Attachment, NamespacedName, Timestamp, Validation};
+use cleveragents_domain::{Attachment, NamespacedName, Timestamp, Validation, ValidationSummary};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::Result;
 use super::actors::content_hash;
@@ -76,9 +75,13 @@ pub trait Validations {
         plan: PlanId,
         attempt: u32,
         round: u32,
-        summary: &Value,
+        summary: &ValidationSummary,
     ) -> Result<()>;
 
     /// Returns the newest summary of the plan's attempt.
-    fn newest_validation_run(&mut self, plan: PlanId, attempt: u32) -> Result<Option<Value>>;
+    fn newest_validation_run(
+        &mut self,
+        plan: PlanId,
+        attempt: u32,
+    ) -> Result<Option<ValidationSummary>>;
 }

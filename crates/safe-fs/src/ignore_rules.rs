@@ -16,7 +16,7 @@ use crate::path_from_bytes;
 /// Rule files are read up to this size.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How names are compared.
+/// Comparison of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameCase {
     Sensitive,

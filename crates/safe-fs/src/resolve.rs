@@ -69,7 +69,7 @@ impl ResolvedEntry {
     }
 }
 
-/// Why a path could not be resolved. Each error names the last path that was reached.
+/// Error of a path that could not be resolved. Each error names the last path that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolveError {
     /// A link leads out of the tree.

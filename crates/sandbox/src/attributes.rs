@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cleveragents_ports::sandbox::SandboxResult;
 
-use crate::git::GitCall;
+use crate::git_call::GitCall;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribute {
@@ -42,7 +42,7 @@ impl Attribute {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(BTreeMap<Attribute, String>);
 
-/// What git does with the line endings of a path when it stores it.
+/// Git's conversion of line endings when it stores a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnds {
     Kept,
@@ -105,11 +105,9 @@ pub(crate) fn query_attributes(
     if paths.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let call = ["check-attr", "-z", "--stdin"]
-        .into_iter()
-        .fold(call(), |call, argument| call.argument(argument));
     let names = attributes.iter().map(|attribute| attribute.name());
-    let call = names.fold(call, |call, name| call.argument(name));
+    let call = call().arguments(["check-attr", "-z", "--stdin"]);
+    let call = call.arguments(names);
     let mut input = paths.join(&0);
     input.push(0);
     let answer = call.run_with(&input)?;

@@ -19,7 +19,7 @@ use crate::safe_fs::{FileStat, open_file, stat_at, with_parent};
 use crate::stop_reader::StoppableReader;
 use crate::store::PrivateStore;
 
-/// What to store.
+/// Content to store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BlobSource<'a> {
     /// The content of a file in the tree.
@@ -101,7 +101,7 @@ fn store_many(
     let mut refused: Option<SandboxError> = None;
     let stop = &private.stop;
     let call = private.call(["fast-import", "--quiet", "--done", "--depth=0"]);
-    let objects = call.setting("core.compression", "1").stream(
+    let objects = call.setting("core.compression", "1").start()?.stream(
         |pipe| {
             let mut pipe = io::BufWriter::with_capacity(1 << 16, pipe);
             for (number, (source, _)) in sources.iter().enumerate() {
@@ -109,7 +109,7 @@ fn store_many(
                     refused = Some(SandboxError::Stopped(why));
                     break;
                 }
-                match send(&mut pipe, root, *source, (number + 1, stop))? {
+                match send(&mut pipe, root, *source, number + 1, stop)? {
                     Ok(content) => read.push(content),
                     Err(error) => {
                         refused = Some(error);
@@ -186,7 +186,8 @@ fn send(
     pipe: &mut impl Write,
     root: BorrowedFd<'_>,
     source: BlobSource<'_>,
-    (number, stop): (usize, &StopSignal),
+    number: usize,
+    stop: &StopSignal,
 ) -> io::Result<SendResult> {
     match source {
         BlobSource::Link(path) => {

@@ -16,7 +16,7 @@ use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 use crate::stop_reader::StoppableReader;
 
-/// What decides the form in which git stores a file.
+/// Settings that decide the form in which git stores a file.
 #[derive(Clone, Copy)]
 pub(crate) struct ConversionRules<'a> {
     pub(crate) attributes: &'a Attributes,

@@ -8,7 +8,7 @@ use cleveragents_ports::sandbox::{
 };
 
 use crate::files::{path_from_bytes, resource_path};
-use crate::git::GitCall;
+use crate::git_call::GitCall;
 use crate::store::PrivateStore;
 
 pub(crate) fn diff(
@@ -101,19 +101,14 @@ impl DiffQuery<'_> {
         let call = self
             .store
             .call(["diff-tree", "-r", self.renames, "--no-ext-diff"]);
-        let call = ["--no-textconv", "--no-color", "--submodule=short"]
-            .iter()
-            .chain(form)
-            .fold(call, |call, option| call.argument(option));
-        let call = call.option("--literal-pathspecs").attributes_of(&nothing);
-        let call = call
-            .argument(self.from.files())
-            .argument(self.to.files())
-            .argument("--");
         let paths = self.paths.iter();
-        Ok(paths.fold(call, |call, path| {
-            call.argument(path_from_bytes(path.as_bytes()))
-        }))
+        Ok(call
+            .option("--literal-pathspecs")
+            .attributes_of(&nothing)
+            .arguments(["--no-textconv", "--no-color", "--submodule=short"])
+            .arguments(form)
+            .arguments([self.from.files(), self.to.files(), "--"])
+            .arguments(paths.map(|path| path_from_bytes(path.as_bytes()))))
     }
 }
 

@@ -19,7 +19,7 @@ const POINTER_VERSION: &str = "version https://git-lfs.github.com/spec/v1";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AllowedFilters(BTreeSet<String>);
 
-/// What may be stored at a path with a filter.
+/// The permitted content of a path with a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StorableContent {
     /// Only the previous content.

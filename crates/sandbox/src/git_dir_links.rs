@@ -1,6 +1,6 @@
 //! Rejects links that lead out of a git directory.
 //!
-//! Git follows links everywhere in its own directory. In a folder from someone else, `.git/objects`
+//! Git follows links everywhere in its own directory. In a folder of foreign origin, `.git/objects`
 //! and `.git/refs` may be links into another repository of the user: its files would be read and
 //! Apply would move its branch. A log may be a link to any file, which would be appended to. So
 //! everything that git reads or writes by name is checked first.
@@ -12,7 +12,7 @@ use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::repository::RepositoryInfo;
 
-/// What git reads or writes in every repository, whatever refs it has.
+/// Paths that git reads or writes in every repository, with any refs.
 const CHECKED_NAMES: [&str; 19] = [
     "HEAD",
     "config",

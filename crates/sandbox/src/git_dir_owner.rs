@@ -1,7 +1,7 @@
 //! Checks that a git directory really belongs to the folder it was found by.
 //!
 //! A `.git` file, a link in its place or a `commondir` can name any repository on the machine, and
-//! the folder may come from someone else. Sandboxes could then read objects of that repository, and
+//! the folder may come from an untrusted source. Sandboxes could then read objects of that repository, and
 //! Apply would move its branches. So the repository must name the folder too: a linked working tree
 //! by git's own record of it, any other by `core.worktree`. And the `core.worktree` of a folder's
 //! own `.git` cannot make another folder its working tree.

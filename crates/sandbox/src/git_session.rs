@@ -20,7 +20,7 @@ pub(crate) struct GitSession {
     stdout: BufReader<TimedStdout>,
 }
 
-/// How often a waiting reader checks the stop signal.
+/// Interval at which a waiting reader checks the stop signal.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Output that is read until the timeout or the stop signal.

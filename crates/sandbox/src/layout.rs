@@ -55,7 +55,7 @@ impl Layout {
         self.folder.join("scratch")
     }
 
-    /// Where a pack for the user's repository is built.
+    /// Folder in which a pack for the user's repository is built.
     pub(crate) fn publishing(&self) -> PathBuf {
         self.folder.join("publishing")
     }

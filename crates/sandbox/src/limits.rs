@@ -5,7 +5,7 @@ use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::resource_path;
 
-/// How much one capture may record. A new file counts with its apparent size, because reading the
+/// Limits of one capture. A new file counts with its apparent size, because reading the
 /// holes of a sparse file takes as long as reading data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureLimits {
@@ -19,7 +19,7 @@ pub struct CaptureLimits {
 
 impl CaptureLimits {
     /// For the content of the user's own resource, which no agent wrote.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         new_files: u64::MAX,
         total_size: u64::MAX,
         file_size: u64::MAX,
@@ -30,16 +30,16 @@ impl CaptureLimits {
         if found <= self.new_files {
             return Ok(());
         }
-        limit_exceeded(Limit::CapturedFiles, (self.new_files, found), path)
+        limit_exceeded(Limit::CapturedFiles, self.new_files, found, path)
     }
 
     /// Fails if a file is too large, or if it makes the total too large. `total` includes the file.
     pub(crate) fn check_size(&self, size: u64, total: u64, path: &[u8]) -> SandboxResult<()> {
         if size > self.file_size {
-            return limit_exceeded(Limit::FileSize, (self.file_size, size), path);
+            return limit_exceeded(Limit::FileSize, self.file_size, size, path);
         }
         if total > self.total_size {
-            return limit_exceeded(Limit::CapturedSize, (self.total_size, total), path);
+            return limit_exceeded(Limit::CapturedSize, self.total_size, total, path);
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Default for CaptureLimits {
     }
 }
 
-fn limit_exceeded(limit: Limit, (allowed, found): (u64, u64), path: &[u8]) -> SandboxResult<()> {
+fn limit_exceeded(limit: Limit, allowed: u64, found: u64, path: &[u8]) -> SandboxResult<()> {
     Err(SandboxError::OverLimit(OverLimit {
         limit,
         allowed,

@@ -49,7 +49,6 @@ impl LocalSandboxes {
         self
     }
 
-    /// Sets the limits of one capture.
     #[must_use]
     pub fn with_limits(mut self, limits: CaptureLimits) -> Self {
         self.limits = limits;

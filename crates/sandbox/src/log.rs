@@ -20,15 +20,10 @@ pub(crate) fn log(
     let call = store
         .call(["log", "-z", "--abbrev=12", "--no-show-signature"])
         .option("--literal-pathspecs")
-        .argument("--no-mailmap")
-        .argument(LOG_FORMAT)
+        .arguments(["--no-mailmap", LOG_FORMAT])
         .argument(format!("--max-count={limit}"))
-        .argument(commit)
-        .argument("--");
-    let call = match path {
-        Some(path) => call.argument(path_from_bytes(path.as_bytes())),
-        None => call,
-    };
+        .arguments([commit, "--"])
+        .arguments(path.map(|path| path_from_bytes(path.as_bytes())));
     parse(&call.run()?)
 }
 

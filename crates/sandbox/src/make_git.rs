@@ -254,7 +254,7 @@ fn snapshot(
     if repository.coverage() == CheckoutCoverage::Sparse {
         call = call.argument("--sparse");
     }
-    call = call.argument("--").argument(":/");
+    call = call.arguments(["--", ":/"]);
     for path in left_out {
         let mut pathspec = b":(exclude,literal,top)".to_vec();
         pathspec.extend_from_slice(&path);

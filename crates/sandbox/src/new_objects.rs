@@ -108,12 +108,13 @@ impl NewObjects {
         known: Option<ObjectId>,
     ) -> SandboxResult<Option<HashedBlob>> {
         let path = self.folder.join(format!("agents-{}", self.large.len()));
-        let mut hashers = (ObjectHasher::new(self.format), blake3::Hasher::new());
+        let mut object = ObjectHasher::new(self.format);
+        let mut content = blake3::Hasher::new();
         let from = StoppableReader {
             from,
             stop: &self.stop,
         };
-        let written = write_large(&path, from, size, &mut hashers);
+        let written = write_large(&path, from, size, &mut object, &mut content);
         let stopped = self.stop.check();
         if written.is_err() || stopped.is_err() {
             // Not yet in the list of files that are removed at the end.
@@ -121,14 +122,14 @@ impl NewObjects {
         }
         stopped.map_err(SandboxError::Stopped)?;
         let (file, found) = written.map_err(io_error(&path))?;
-        let object = hashers.0.finish()?;
+        let object = object.finish()?;
         let is_known = known == Some(object) || self.large.iter().any(|(_, _, it)| *it == object);
         if found != size || is_known {
             remove(&path)?;
         } else {
             self.large.push((path, file, object));
         }
-        let hash = *hashers.1.finalize().as_bytes();
+        let hash = *content.finalize().as_bytes();
         let content = Content { hash, size };
         Ok((found == size).then_some(HashedBlob { object, content }))
     }
@@ -213,7 +214,8 @@ fn write_large(
     path: &Path,
     from: impl Read,
     size: u64,
-    (object, content): &mut (ObjectHasher, blake3::Hasher),
+    object: &mut ObjectHasher,
+    content: &mut blake3::Hasher,
 ) -> io::Result<(File, u64)> {
     let mut encoder = ZlibEncoder::new(create(path)?, Compression::fast());
     let header = ObjectKind::Blob.header(size);

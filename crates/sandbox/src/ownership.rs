@@ -26,7 +26,7 @@ pub(crate) fn ensure_owner(folder: &Path, account: Option<SandboxAccount>) -> io
     chown_tree(folder, account)
 }
 
-/// Gives a folder with its content to `account`, whoever owns the folder itself.
+/// Changes the owner of a folder and its content to `account`, for any current owner.
 pub(crate) fn chown_tree(folder: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());

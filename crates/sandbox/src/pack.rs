@@ -40,7 +40,7 @@ pub(crate) fn write(
     let path = folder.join("new.pack");
     let mut file = File::create(&path).map_err(io_error(&path))?;
     let call = ["pack-objects", "--revs", "--stdout", "--quiet"];
-    store.call(call).stream(
+    store.call(call).start()?.stream(
         |pipe| io::Write::write_all(pipe, revisions.as_bytes()),
         |pipe| io::copy(pipe, &mut file),
     )?;
@@ -136,7 +136,7 @@ impl Pack {
 
 /// Removes a pack that nothing refers to, with everything that its installation may have left:
 /// parts of an incomplete one, and temporary files. Git renews the time of a pack when it stores an
-/// object that is already in it; such a pack is used by someone and stays.
+/// object that is already in it; such a pack is in use and stays.
 pub(crate) fn withdraw(keep: &Path, owner: &str, installed_at: SystemTime) -> SandboxResult<()> {
     let Some(folder) = keep.parent() else {
         return Ok(());

@@ -14,7 +14,7 @@ use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, io_error, read_if_exists};
 
-/// How long to wait for one holder.
+/// Longest wait for one holder.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -6,7 +6,7 @@ use cleveragents_ports::sandbox::{
 };
 
 use crate::files::{path_from_bytes, remove, system_time};
-use crate::git::GitCall;
+use crate::git_call::GitCall;
 use crate::object_id::ObjectKind;
 use crate::pack;
 use crate::references;

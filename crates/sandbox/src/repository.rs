@@ -248,9 +248,7 @@ impl UserRepository {
             view.set_head(&head.id)?;
         }
         let call = view.call(["status", "--porcelain=v2", "-z", "--untracked-files=all"]);
-        let call = call
-            .argument("--no-renames")
-            .argument("--ignore-submodules=dirty");
+        let call = call.arguments(["--no-renames", "--ignore-submodules=dirty"]);
         let answer = call.run()?;
         let mut uncommitted = Vec::new();
         for record in nul_records(&answer) {

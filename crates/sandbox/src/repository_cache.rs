@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::repository::RepositoryInfo;
 
-/// How long an entry is valid.
+/// Lifetime of an entry.
 const CACHE_TTL: Duration = Duration::from_secs(2);
 
 /// Maximum number of entries.

@@ -90,7 +90,7 @@ pub(crate) fn chown_for_commands(sandbox: &LocalSandbox, tree: &Path) -> Sandbox
     ownership::chown_tree(tree, account).map_err(io_failed(tree))
 }
 
-/// Records the stats of files in a new tree that nobody else has accessed yet.
+/// Records the stats of files in a new tree that no other process has accessed yet.
 pub(crate) fn record_file_stats(
     sandbox: &mut LocalSandbox,
     tree: &TreeId,

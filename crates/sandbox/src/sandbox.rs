@@ -36,14 +36,13 @@ pub(crate) struct LocalSandbox {
     pub(crate) marker: Marker,
     pub(crate) properties: SandboxProperties,
     pub(crate) store: PrivateStore,
-    /// Where locks on users' repositories are.
+    /// Folder of the locks on users' repositories.
     pub(crate) locks: PathBuf,
     tree: PathBuf,
     /// The tree that this handle captured last, if any.
     pub(crate) captured: Option<CapturedTree>,
     /// Cached attributes of paths. They never change, because they come from the base.
     pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
-    /// Limits of one capture.
     pub(crate) limits: CaptureLimits,
     /// Number of captures by this handle.
     captures: usize,

@@ -1,7 +1,7 @@
 //! The private repository of a sandbox: objects, trees and the index that captures use.
 //!
-//! Only the host accesses its folder. If someone changed its configuration anyway, it is repaired
-//! before git reads it.
+//! Only the host accesses its folder. If its configuration was changed anyway, it is repaired before
+//! git reads it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +14,8 @@ use cleveragents_ports::stop::StopSignal;
 
 use crate::entries::{Content, FOLDER, TreeEntries, TreeEntry};
 use crate::files::{io_error, remove};
-use crate::git::{Git, GitCall};
+use crate::git::Git;
+use crate::git_call::GitCall;
 use crate::git_session::GitSession;
 use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind, hash_object};
@@ -162,7 +163,7 @@ impl PrivateStore {
         for object in objects {
             input.push_str(&format!("{object}\n"));
         }
-        self.call(["cat-file", "--batch"]).stream(
+        self.call(["cat-file", "--batch"]).start()?.stream(
             |pipe| pipe.write_all(input.as_bytes()),
             |pipe| {
                 let mut pipe = BufReader::with_capacity(1 << 16, pipe);
@@ -182,7 +183,7 @@ impl PrivateStore {
         for object in objects {
             input.push_str(&format!("{object}\n"));
         }
-        self.call(["cat-file", "--batch"]).stream(
+        self.call(["cat-file", "--batch"]).start()?.stream(
             |pipe| pipe.write_all(input.as_bytes()),
             |pipe| {
                 let mut pipe = BufReader::with_capacity(1 << 16, pipe);
@@ -203,7 +204,7 @@ impl PrivateStore {
         // Put back only if everything succeeded.
         let mut asked = match reader.take() {
             Some(asked) => asked,
-            None => self.call(["cat-file", "--batch"]).start_session().ok()?,
+            None => self.start_session().ok()?,
         };
         let mut contents = Vec::with_capacity(objects.len());
         for object in objects {
@@ -215,6 +216,10 @@ impl PrivateStore {
         }
         *reader = Some(asked);
         Some(contents)
+    }
+
+    fn start_session(&self) -> SandboxResult<GitSession> {
+        self.call(["cat-file", "--batch"]).start()?.into_session()
     }
 
     /// Gives packs a common index if there are at least `many`, because git searches packs one by

@@ -6,12 +6,12 @@
 //! [`RepositoryView`](crate::view::RepositoryView), whose configuration is ours.
 
 use std::fs::File;
-use std::path::Path;
 use std::process::Child;
 
 use cleveragents_ports::sandbox::{CommitMetadata, SandboxResult};
 
-use crate::git::{GitCall, GitOutput};
+use crate::git_call::GitCall;
+use crate::git_run::GitOutput;
 use crate::publish::with_identity;
 
 /// A git command that starts no program, whatever the configuration says.
@@ -82,13 +82,9 @@ impl UserGitCommand<'_> {
         }
     }
 
-    /// Creates the call in a user's git directory. `start_call` starts one with arguments.
-    pub(crate) fn call(
-        self,
-        git_dir: &Path,
-        start_call: impl FnOnce(&[&str], &Path) -> GitCall,
-    ) -> UserGitCall {
-        let call = start_call(&self.arguments(), git_dir);
+    /// Creates the call from one with its arguments, which `start_call` creates.
+    pub(crate) fn call(self, start_call: impl FnOnce(&[&str]) -> GitCall) -> UserGitCall {
+        let call = start_call(&self.arguments());
         UserGitCall(match self {
             Self::ListConfiguration => call.with_user_configuration(),
             Self::UpdateRefs { author: by } => with_identity(call, by),
@@ -118,7 +114,7 @@ impl UserGitCall {
     /// failure is an error: treated as a no, it would make a branch look deleted or `HEAD`
     /// detached.
     pub(crate) fn optional_line(self) -> SandboxResult<Option<String>> {
-        self.0.optional_line()
+        self.0.output()?.optional_line()
     }
 
     /// Starts an interactive run that holds `lock` open as long as it lives.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_ports::sandbox::{CheckoutCoverage, ObjectCompleteness, SandboxResult};
 
-use crate::git::{Git, GitCall};
+use crate::git::Git;
+use crate::git_call::GitCall;
 use crate::user_git_command::UserGitCommand;
 
 /// Settings that shape the files of a checkout, under the names that git lists.
@@ -30,7 +31,7 @@ const COMPARING: [&str; 7] = [
 /// The effective settings of one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct UserSettings {
-    /// How files look. Passed to every git that reads or writes them.
+    /// Settings of file contents. Passed to every git that reads or writes files.
     pub(crate) shaping: Vec<(String, String)>,
     /// The user's own ignore and attribute files. A repository cannot set these paths, because the
     /// content of the files is copied into sandboxes.
@@ -46,7 +47,7 @@ pub(crate) struct UserSettings {
     pub(crate) email: Option<String>,
     /// `core.worktree`: the folder that the repository names as its working tree.
     pub(crate) worktree: Option<PathBuf>,
-    /// How an index is compared with files.
+    /// Settings of the comparison of an index with files.
     comparing: Vec<(String, String)>,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Signing {
     pub(crate) refused: Vec<String>,
 }
 
-/// Where a value was configured.
+/// The source of a configured value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfigScope {
     /// In the configuration of the user or the machine.

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use cleveragents_ports::sandbox::{Checkout, SandboxError, SandboxResult};
 
 use crate::files::{Sync, io_error, replace_with_sync};
-use crate::git::{Git, GitCall};
+use crate::git::Git;
+use crate::git_call::GitCall;
 use crate::git_files;
 use crate::make_git::{alternates_line, copy_index};
 use crate::private_dir::PrivateGitDir;
@@ -93,7 +94,6 @@ impl RepositoryView {
         Ok(())
     }
 
-    /// Sets `HEAD` to a commit.
     pub(crate) fn set_head(&self, commit: &str) -> SandboxResult<()> {
         let head = self.dir.join("HEAD");
         replace_with_sync(&head, format!("{commit}\n").as_bytes(), Sync::No)

@@ -21,7 +21,7 @@ use crate::temporary_names::is_temporary_name;
 /// Maximum nesting of folders: each level of the walk keeps one open.
 const MAX_DEPTH: usize = 200;
 
-/// What the previous tree has at a path.
+/// The entry of the previous tree at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrackedKind {
     Untracked,

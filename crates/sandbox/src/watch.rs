@@ -10,7 +10,7 @@ use cleveragents_ports::stop::StopSignal;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often the stop signal is checked while waiting for something else.
+/// Interval at which other waits check the stop signal.
 pub(crate) const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Kills a run on timeout or stop signal, but only while its process id cannot have been reused.

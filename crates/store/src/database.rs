@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use cleveragents_ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_ports::maintenance::Engine;
 use cleveragents_ports::store::{ReadJob, StoreFuture, StoreJobError, WriteJob};
 use cleveragents_ports::{
     BlobHash, Clock, Result, StagedBlob, Store, StoreError, StoreHandle, StoreOperation,
@@ -15,7 +16,7 @@ use crate::directory::DataDirectory;
 use crate::postgres::Postgres;
 use crate::presence::ProcessPresence;
 use crate::queue::{TaskFn, TaskOutput, TransactionMode};
-use crate::session::{StoreSession, run_once};
+use crate::session::{StoreSession, put_chunks, run_once};
 use crate::sqlite::Sqlite;
 
 /// The common interface of the engines: they run tasks in transactions on their own threads.
@@ -28,14 +29,6 @@ pub(crate) trait StoreBackend: Send + Sync + Debug {
 
     /// Starts listening for commits of other processes, if this engine supports it.
     fn listen(&self) {}
-}
-
-/// The engine that holds the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    Memory,
-    Sqlite,
-    Postgres,
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +73,7 @@ impl Database {
     }
 
     /// Opens a PostgreSQL database.
-    pub fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<Self>> {
+    fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<Self>> {
         let hints = new_hints();
         let backend = Postgres::open(url, &options.command, &hints)?;
         Ok(Arc::new(Self {
@@ -163,7 +156,7 @@ impl Database {
             return Ok(Staging::File);
         }
         self.transact(TransactionMode::Write, move |session| {
-            session.put_chunks(&hash, &bytes)
+            put_chunks(session, &hash, &bytes)
         })
         .await?;
         Ok(Staging::Chunks)

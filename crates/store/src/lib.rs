@@ -20,12 +20,12 @@ mod sql_executor;
 mod sqlite;
 mod value;
 
-pub use database::{Database, Engine, StoreOptions};
+pub use cleveragents_ports::maintenance::{CollectionReport, Engine, Retention, Statistics};
+pub use database::{Database, StoreOptions};
 pub use directory::{DataDirectory, file_system_type};
 pub use maintenance::{
-    AlteredBackupPolicy, BackupManifest, BackupReport, CollectionReport, ExistingDataPolicy,
-    HealthFinding, ProgressCallback, RestoreReport, RestoreTarget, Retention, Statistics,
-    inspect_backup, restore,
+    AlteredBackupPolicy, BackupManifest, BackupReport, ExistingDataPolicy, HealthFinding,
+    ProgressCallback, RestoreReport, RestoreTarget, inspect_backup, restore,
 };
 pub use presence::{ProcessInfo, ProcessPresence};
 pub use schema::NEWEST_VERSION as NEWEST_SCHEMA;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{create_private_folder, map_io_error, open_private};
 
-/// What a process writes about itself to its lock file.
+/// The description of a process in its lock file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessInfo {
     pub pid: u32,

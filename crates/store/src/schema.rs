@@ -4,7 +4,7 @@
 use cleveragents_ports::{Result, StoreError};
 
 use crate::dialect::SqlDialect;
-use crate::session::StoreSession;
+use crate::session::{StoreSession, backfill_rows};
 use crate::sql_executor::SqlExecutor;
 use crate::value::params;
 
@@ -107,7 +107,6 @@ pub(crate) const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_vers
 
 const APP_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The state of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaState {
     Current,
@@ -164,7 +163,7 @@ pub(crate) fn migration_script(dialect: SqlDialect, from: i64) -> String {
 /// Migrates data that SQL alone cannot migrate and records the migrations that [`migration_script`]
 /// ran, in the same transaction.
 pub(crate) fn record_migrations(tx: &mut dyn SqlExecutor, from: i64) -> Result<()> {
-    StoreSession::new(tx, None).backfill(from)?;
+    backfill_rows(&mut StoreSession::new(tx, None), from)?;
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
         tx.execute(
             "INSERT INTO schema_versions (version, name, written_by, applied_at) \

@@ -50,7 +50,6 @@ pub struct ToolSettings {
     pub processes: Option<Arc<dyn Processes>>,
 }
 
-/// The tools of the namespace `builtin`.
 #[derive(Debug)]
 pub struct BuiltinTools(BTreeMap<NamespacedName, BuiltinTool>);
 
@@ -60,7 +59,7 @@ impl BuiltinTools {
             Box::new(files::read::FileRead),
             Box::new(files::write::FileWrite),
             Box::new(files::edit::FileEdit),
-            Box::new(files::transfer::FileMove),
+            Box::new(files::relocate::FileMove),
             Box::new(files::copy::FileCopy),
             Box::new(files::delete::FileDelete),
             Box::new(browse::list::FileList),
@@ -115,6 +114,7 @@ impl BuiltinTool {
                 capability: description.capability,
                 timeout_seconds: description.timeout_seconds,
             },
+            // Compiling all schemas at the start would delay commands that call no tool.
             schemas: OnceLock::new(),
             implementation: work,
         })
@@ -143,6 +143,7 @@ impl Tool for BuiltinTool {
     }
 
     fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        // Checked here once for all tools: a call may have waited for its sandbox.
         call.stop.check().map_err(stopped)?;
         self.implementation.run(call)
     }

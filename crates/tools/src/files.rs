@@ -6,6 +6,6 @@ pub(crate) mod edit;
 mod match_hints;
 mod patch;
 pub(crate) mod read;
-pub(crate) mod transfer;
+pub(crate) mod relocate;
 mod window;
 pub(crate) mod write;

@@ -24,7 +24,7 @@ const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 200;
 
-/// What a path is used for.
+/// The use of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathPurpose {
     /// To read what is there; a link is followed.
@@ -90,9 +90,11 @@ impl SandboxTree {
         let Some(path) = parse_path(given)? else {
             return Ok(TreeLocation::Root);
         };
+        // Checked as given and again as resolved: a link may lead to a reserved name.
         check_names(given, &path, purpose)?;
         let last = match purpose {
             PathPurpose::Read | PathPurpose::Write => LastLink::Follow,
+            // Moving or removing a link concerns the link, not its target.
             PathPurpose::Relocate => LastLink::Keep,
         };
         let resolved = resolve(self.root(), path.as_bytes(), last);
@@ -138,6 +140,7 @@ impl TreePath {
     /// one replaces the file at this moment.
     pub(crate) fn open_file(&self) -> Result<File, ToolFailure> {
         self.expect_file()?;
+        // `NOFOLLOW` refuses a link, `NONBLOCK` a wait on a FIFO, `NOCTTY` a controlling terminal.
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let folder = self.entry.folder();
@@ -151,6 +154,7 @@ impl TreePath {
         });
         let file = File::from(file.map_err(|error| self.io_failure("be read", error))?);
         match file.metadata() {
+            // Checked on the open file: the name may have been replaced since it was resolved.
             Ok(found) if found.is_file() => Ok(file),
             _ => Err(failed(format!("{} was replaced meanwhile", self.path))),
         }
@@ -294,6 +298,7 @@ fn resolve_failure(given: &str, lost: ResolveError) -> ToolFailure {
 
 /// Quotes the given path, truncated and without characters that could affect a terminal.
 fn quote_path(given: &str) -> String {
+    // A model may pass a whole file as a path. The answer must stay readable.
     let short = truncate_str(given, 120);
     let more = if short.len() < given.len() { "…" } else { "" };
     format!("`{}{more}`", short.escape_debug())

@@ -22,7 +22,7 @@ use crate::schema_parts::{count, integer, non_empty_text, object, one_of, text};
 /// Extra time of a call beyond the timeout of its command, to start it and to kill all of it.
 const GRACE_SECONDS: u64 = 30;
 
-/// How commands are run.
+/// Settings of the commands that the shell tool runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellSettings {
     pub network: Network,
@@ -72,6 +72,7 @@ impl Shell {
         let processes = self.processes.as_ref();
         processes
             .map_or(Ok(Confinement::Namespaces), |it| it.confinement())
+            // An unknown level counts as none, so that the tool never promises too much.
             .unwrap_or(Confinement::None)
     }
 
@@ -132,8 +133,10 @@ impl Shell {
             network: self.settings.network,
             timeout: requested
                 .unwrap_or(self.settings.timeout)
+                // The call's own timeout comes from a model, so the user's limit caps it.
                 .min(self.settings.max_timeout),
             output_limit: self.settings.output_limit,
+            // Empty: a command that waits for input would wait until its timeout.
             stdin: Vec::new(),
         })
     }

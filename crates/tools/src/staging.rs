@@ -35,6 +35,7 @@ pub(crate) fn replace_file(
     mode: Option<u32>,
     fill: &mut dyn FnMut(&mut File) -> Result<(), ToolFailure>,
 ) -> Result<(), ToolFailure> {
+    // Outside the tree, so that a capture never sees a half-written file.
     let scratch = call.sandbox.scratch()?;
     let scratch = open_root(&scratch).map_err(|error| target.io_failure("be written", error))?;
     let mut staged = StagedFile::new(target, scratch, "writing")?;
@@ -44,6 +45,7 @@ pub(crate) fn replace_file(
     let renamed = match staged.rename(target, folder.as_fd()) {
         // The scratch folder is on another file system.
         Err(Errno::XDEV) => {
+            // A rename needs one file system, so the file is written beside the target.
             let beside =
                 reopen(folder.as_fd()).map_err(|error| target.io_failure("be written", error))?;
             let mut staged = StagedFile::new(target, beside, ".cleveragents-writing")?;
@@ -76,6 +78,8 @@ struct StagedFile {
 impl StagedFile {
     fn new(target: &TreePath, folder: OwnedFd, stem: &str) -> Result<Self, ToolFailure> {
         let flags =
+            // `EXCL` claims the name: calls that run at the same time take different numbers (law
+            // 3).
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for number in 0..MAX_NAMES {
             let name = format!("{stem}-{number}").into_bytes();
@@ -105,6 +109,7 @@ impl StagedFile {
         fill(&mut self.file)?;
         let mode = mode.or(target.entry.stat.map(|stat| stat.mode));
         let set = mode.map(|mode| {
+            // Without set-user-id bits: new content must not inherit them.
             let permissions = Permissions::from_mode(mode & 0o777);
             self.file.set_permissions(permissions)
         });
@@ -115,6 +120,7 @@ impl StagedFile {
 
     /// If nothing existed when the path was resolved, nothing may exist now.
     fn rename(&mut self, target: &TreePath, folder: BorrowedFd<'_>) -> Result<(), Errno> {
+        // Before the rename, so that the file never appears in the tree with the wrong owner.
         inherit_owner(folder, self.file.as_fd())?;
         let (from, to) = (
             path_from_bytes(&self.name),

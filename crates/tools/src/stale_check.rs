@@ -31,6 +31,7 @@ pub(crate) fn check_change(
     call: &ToolInvocation<'_>,
     target: &TreePath,
 ) -> Result<Option<Digest>, ToolFailure> {
+    // Without a stamp nothing can be stale, so reading a large file would be wasted work.
     if !call.stamps.has_stamp(&target.path) {
         return Ok(None);
     }
@@ -72,6 +73,7 @@ fn check_stamp(
     rule: impl FnOnce(&FileStamps, &ResourcePath, &str) -> Result<(), StaleReason>,
 ) -> Result<(), ToolFailure> {
     rule(call.stamps, &target.path, &digest.hash).map_err(|why| {
+        // The refusal contains the content, so the actor knows it from now on.
         call.stamps.stamp(&target.path, &digest.hash);
         ToolFailure::Stale {
             path: target.path.clone(),

@@ -9,7 +9,6 @@ usage: cargo xtask attack [FAMILY…] [--full] [--user | --root] [--level namesp
                           [--seed N] [--only NAME] [--program PATH] [--keep]
 families: escapes, kills, races, repositories, definitions (default: all)";
 
-/// One family of attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttackFamily {
     Escapes,

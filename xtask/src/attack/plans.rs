@@ -80,7 +80,6 @@ pub fn create_plan(
     id.context("`plan use` names no plan")
 }
 
-/// Creates a plan and executes it.
 pub fn create_executed_plan(machine: &Machine, action: &str, project: &str) -> Result<String> {
     let plan = create_plan(machine, action, project, PROFILE)?;
     let answer = machine.must_agents(&["plan", "execute", &plan])?;
@@ -120,7 +119,6 @@ pub fn hints(answer: &CommandOutput) -> Vec<Vec<String>> {
     commands.map(words).collect()
 }
 
-/// The warnings in an answer.
 pub fn warnings(answer: &CommandOutput) -> Vec<String> {
     let envelope: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap_or_default();
     let messages = envelope["messages"].as_array().cloned().unwrap_or_default();

@@ -101,13 +101,16 @@ impl Tally {
                 keys.push(key);
             }
         }
-        let rows: Vec<Vec<String>> = keys.into_iter().map(|key| self.row(key)).collect();
+        let rows: Vec<Vec<String>> = keys
+            .into_iter()
+            .map(|(family, setting)| self.row(family, setting))
+            .collect();
         let heads = ["family", "setting", "attempts", "not counted"];
         let heads = [&heads[..], &BrokenPromise::ALL.map(BrokenPromise::name)].concat();
         table::render(&heads, &rows)
     }
 
-    fn row(&self, (family, setting): (AttackFamily, &str)) -> Vec<String> {
+    fn row(&self, family: AttackFamily, setting: &str) -> Vec<String> {
         let mine = |it: &&AttackOutcome| it.family == family && it.setting == setting;
         let count = |wanted: &dyn Fn(&AttackVerdict) -> bool| {
             let all = self.outcomes.iter().filter(mine);

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// How long a value must stay unchanged to be taken as final.
+/// Time that a value must stay unchanged to count as final.
 const STABLE_DURATION: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(10);
 

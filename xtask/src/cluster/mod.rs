@@ -53,8 +53,10 @@ impl PostgresCluster {
         let account = account::unprivileged()?;
         let folder = make_folder(&account)?;
         let mut cluster = PostgresCluster {
+            // Started before anything else, so that even a failed start is cleaned up.
             guard: start_guard(&folder)?,
             folder,
+            // Random, because other users of the machine can reach the port.
             password: random_password()?,
             port: 0,
         };
@@ -127,10 +129,12 @@ impl PostgresCluster {
                 .command(programs.postgres.join("initdb"))
                 .current_dir(home)
                 .args(["--username=agents", "--auth=scram-sha-256"])
+                // The C locale sorts bytes, as SQLite does, and exists on every machine.
                 .args(["--encoding=UTF8", "--locale=C", "--no-instructions"])
                 .arg(format!("--pwfile={}", password_file.display()))
                 .arg("--pgdata=data"),
         )?;
+        // `initdb` has stored it as a hash.
         std::fs::remove_file(password_file)?;
         Ok(())
     }
@@ -172,6 +176,7 @@ impl PostgresCluster {
 
 impl Drop for PostgresCluster {
     fn drop(&mut self) {
+        // The end of its input is the signal to stop the cluster.
         drop(self.guard.stdin.take());
         if let Err(error) = self.guard.wait() {
             let folder = self.folder.display();
@@ -194,6 +199,7 @@ fn make_folder(account: &ClusterAccount) -> Result<PathBuf> {
         .tempdir_in(&parent)
         .with_context(|| format!("cannot make a folder in {}", parent.display()))?
         .keep();
+    // The account must enter the folder; secrets in it have modes of their own.
     files::set_mode(&folder, 0o755)?;
     Ok(folder)
 }

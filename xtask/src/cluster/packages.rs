@@ -9,7 +9,7 @@ use crate::{environment, output, process};
 /// The oldest PostgreSQL that the product supports.
 const OLDEST_MAJOR: u32 = 15;
 
-/// Where Debian puts the server programs, one folder per major version.
+/// Debian's folder of server programs, one subfolder per major version.
 const DEBIAN_SERVERS: &str = "/usr/lib/postgresql";
 
 /// Plain programs and the Debian packages they come in.

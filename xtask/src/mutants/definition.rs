@@ -17,7 +17,7 @@ pub struct Mutant {
     #[serde(skip)]
     pub name: String,
     pub guard: String,
-    /// What goes wrong without the guard.
+    /// The failure without the guard.
     #[serde(default)]
     pub why: String,
     /// Arguments of `cargo test`; every one must fail.

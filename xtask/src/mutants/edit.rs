@@ -31,7 +31,7 @@ pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, EditMi
     ))
 }
 
-/// Why a piece of source was not replaced.
+/// Error of a piece of source that was not replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditMismatch {
     EmptyPattern,

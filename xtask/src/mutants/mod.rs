@@ -21,7 +21,7 @@ use crate::{environment, output, table};
 use definition::Mutant;
 use tree::TreeCopy;
 
-/// Where the mutants are, relative to the workspace.
+/// The folder of the mutants, relative to the workspace.
 pub const FOLDER: &str = "mutants";
 
 const EVERYDAY_TRIALS: &str = "10";
@@ -106,6 +106,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 
     let workplace = root.join("target/mutants");
+    // Held to the end of the run; the file stays, because removing it could race with another run.
     let _alone = lock(&workplace)?;
     let cluster = PostgresCluster::start()?;
     let mut variables = cluster.variables();
@@ -149,7 +150,7 @@ impl MutantVerdict {
         }
     }
 
-    /// Why it was not caught and what to do; `None` if it was.
+    /// The reason for not catching it and the next step; `None` if it was caught.
     fn failure_message(&self) -> Option<String> {
         let (advice, details) = match self {
             MutantVerdict::Caught | MutantVerdict::CaughtByTimeout => return None,
@@ -187,6 +188,7 @@ impl MutantRunner {
     pub fn run_all(&self, mutants: &[Mutant]) -> Result<Vec<MutantVerdict>> {
         output::heading("the tests on the unchanged source");
         let copy = TreeCopy::refresh(&self.source, &self.tree)?;
+        // A mutant is caught only if its tests pass without it, so this comes first.
         let slowest = self.check_tests_pass(mutants)?;
         let limit = self.limit.max(slowest * LIMIT_FACTOR);
         let mut verdicts = Vec::new();
@@ -211,6 +213,8 @@ impl MutantRunner {
         };
         copy.write(&changed)?;
         let verdict = self.try_mutant(mutant, limit);
+        // Restored before the verdict is examined: an error must not leave the guard removed for
+        // the next mutant.
         copy.restore(&self.source, &changed).with_context(|| {
             format!(
                 "cannot take {} back; run this again for a fresh copy",

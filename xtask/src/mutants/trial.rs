@@ -71,6 +71,7 @@ impl MutantRunner {
     pub(super) fn try_mutant(&self, mutant: &Mutant, limit: Duration) -> Result<MutantVerdict> {
         let mut verdict = MutantVerdict::Caught;
         for arguments in &mutant.tests() {
+            // A mutant that does not compile would count as caught although no test ran.
             if let BuildOutcome::Failed(text) = self.build(arguments)? {
                 return Ok(MutantVerdict::DoesNotBuild(text));
             }
@@ -105,6 +106,7 @@ impl MutantRunner {
     fn cargo_test(&self, arguments: &[String]) -> Command {
         let mut command = process::cargo(&self.tree);
         command
+            // Without `--no-fail-fast` the first failing binary would hide the others.
             .args(["test", "--locked", "--no-fail-fast"])
             .args(arguments)
             .env("CARGO_TARGET_DIR", &self.target)

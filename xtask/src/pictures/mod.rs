@@ -20,7 +20,7 @@ use crate::{environment, files, output, process};
 use picture_fixture::PictureFixture;
 use svg::Picture;
 
-/// Where the pictures are, relative to the workspace.
+/// The folder of the pictures, relative to the workspace.
 const FOLDER: &str = "docs/pictures";
 
 /// Renders the pictures and writes them, or compares them with the existing ones.

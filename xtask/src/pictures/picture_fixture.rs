@@ -172,7 +172,6 @@ impl PictureFixture {
         Ok(())
     }
 
-    /// The id of the decision for `chosen`.
     fn decision_id(&self, chosen: &str) -> Result<String> {
         let answer = self.run_json(&["plan", "tree", &self.plan])?;
         let nodes = answer["data"]["nodes"].as_array().context("no decisions")?;

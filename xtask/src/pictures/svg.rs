@@ -156,12 +156,13 @@ fn attributes(look: TextStyle) -> String {
 fn draw_frames(path: &mut String, line: &[ScreenCell], row: usize) {
     for (column, cell) in line.iter().enumerate() {
         if let Some(strokes) = strokes(cell.character) {
-            draw_strokes(path, strokes, corner(column, row));
+            let (x, y) = corner(column, row);
+            draw_strokes(path, strokes, x, y);
         }
     }
 }
 
-fn draw_strokes(path: &mut String, strokes: BoxStrokes, (x, y): (usize, usize)) {
+fn draw_strokes(path: &mut String, strokes: BoxStrokes, x: usize, y: usize) {
     let (middle, level) = (tenths(x + ADVANCE / 2), tenths(y + LINE / 2));
     let vertical = if strokes.down {
         tenths(y + LINE)

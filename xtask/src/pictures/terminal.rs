@@ -45,7 +45,7 @@ pub(super) fn capture_terminal(mut command: Command, columns: u16) -> Result<Str
     Ok(text)
 }
 
-/// What remains on the screen after progress lines were redrawn: everything after the last cursor
+/// The text on the screen after progress lines were redrawn: everything after the last cursor
 /// movement.
 pub(super) fn final_screen(text: &str) -> &str {
     let mut rest = text;

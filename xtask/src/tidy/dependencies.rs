@@ -23,7 +23,7 @@ struct AllowedEdges {
     in_tests: Vec<String>,
 }
 
-/// Crates that implement ports; the command line names them in its wiring only.
+/// Crates that implement ports; the command line names them in `bootstrap` only.
 const ADAPTERS: [&str; 5] = [
     "cleveragents_store",
     "cleveragents_context",
@@ -38,7 +38,7 @@ const SQL_CLIENTS: [&str; 2] = ["rusqlite", "postgres"];
 /// Folders whose sources may use them: the store, and the bare loops of benchmarks.
 const SQL_FOLDERS: [&str; 2] = ["crates/store/src/", "xtask/src/bench/"];
 
-/// Forbidden edges, adapters outside the wiring, SQL outside the store.
+/// Forbidden edges, adapters outside `bootstrap`, SQL outside the store.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut manifests = BTreeMap::new();
@@ -215,9 +215,10 @@ fn check_adapters(source: &RustSource) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for adapter in ADAPTERS {
         for line in source.lines_with(adapter) {
-            let message =
-                format!("`{adapter}` is named outside wiring: take the port as a value instead");
-            findings.push(TidyFinding::error("wiring", path, line, message));
+            let message = format!(
+                "`{adapter}` is named outside `bootstrap`: take the port as a value instead"
+            );
+            findings.push(TidyFinding::error("bootstrap", path, line, message));
         }
     }
     findings
@@ -394,7 +395,7 @@ mod tests {
         let text = "use cleveragents_store::Store;\n";
         assert_only(
             &[("crates/cli/src/info.rs", text)],
-            "crates/cli/src/info.rs:1: error [wiring]",
+            "crates/cli/src/info.rs:1: error [bootstrap]",
         );
         assert_clean(&[("crates/cli/src/bootstrap.rs", text)]);
         assert_clean(&[("crates/cli/src/bootstrap/store.rs", text)]);

@@ -94,7 +94,7 @@ fn targets(line: &str) -> Vec<String> {
         .collect()
 }
 
-fn without_inline_code(line: &str) -> String {
+pub(super) fn without_inline_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::{Severity, TidyFinding};
 use crate::files;
 
-/// Where the list is, relative to the workspace.
+/// The path of the list, relative to the workspace.
 pub const FILE: &str = "xtask/tidy-exceptions.toml";
 
 /// The rules that may have exceptions.

@@ -4,6 +4,7 @@
 //! each file holds one family of rules over a [`SourceTree`], `source` distinguishes code from
 //! comments and strings.
 
+pub mod answers;
 pub mod dependencies;
 pub mod documents;
 pub mod exceptions;
@@ -103,6 +104,7 @@ pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
         shape::check,
         modules::check,
         wording::check,
+        answers::check,
         plain_words::check,
         documents::check_decisions,
         documents::check_links,

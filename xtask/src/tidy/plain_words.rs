@@ -1,9 +1,10 @@
-//! Words that names and texts for users must not use, because no reader outside the project knows
-//! what they mean here.
+//! Words that names, comments, documents and texts for users must not use, because no reader outside
+//! the project knows their meaning here.
 
 use super::TidyFinding;
+use super::documents::without_inline_code;
 use super::source::{RustSource, has_word};
-use super::tree::SourceTree;
+use super::tree::{SourceTree, TextFile};
 
 /// Parts of identifiers (`first_told`, `Told`), and what to write instead.
 const NAME_PARTS: [(&str, &str); 25] = [
@@ -34,7 +35,8 @@ const NAME_PARTS: [(&str, &str); 25] = [
     ("stands", "`unchanged`, `active` or the state"),
 ];
 
-/// Phrases in string literals and help texts, and what to write instead.
+/// Phrases in string literals, comments and documents, and what to write instead. Doc comments are
+/// also help texts and descriptions of JSON Schemas.
 const PHRASES: [(&str, &str); 13] = [
     ("nobody", "name the role or the state: `not running`"),
     ("somebody", "name the role: `another process`, `you`"),
@@ -51,9 +53,46 @@ const PHRASES: [(&str, &str); 13] = [
     ("nothing is outstanding", "`nothing to run`"),
 ];
 
-/// Dialect in identifiers everywhere, and in texts outside tests.
+/// Further phrases in comments and documents.
+const PROSE_PHRASES: [(&str, &str); 6] = [
+    ("everybody", "name the role: `all users`, `every process`"),
+    ("accompany", "`run with`, `beside`"),
+    ("accompanies", "`runs with`, `beside`"),
+    ("undisturbed", "`without conflicts`, `without interference`"),
+    ("telling", "`secret`, or name the fact that it reveals"),
+    ("beneath", "`below`, `inside`"),
+];
+
+/// Dialect in identifiers everywhere, in texts and comments outside tests, and in the documents
+/// below `docs`.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    tree.sources.iter().flat_map(check_source).collect()
+    let sources = tree.sources.iter().flat_map(check_source);
+    let documents = tree.documents.iter();
+    let documents = documents.filter(|it| it.path.starts_with("docs/"));
+    sources.chain(documents.flat_map(check_document)).collect()
+}
+
+fn check_document(document: &TextFile) -> Vec<TidyFinding> {
+    let lines = document.text.lines().enumerate();
+    lines
+        .flat_map(|(index, line)| {
+            let report = |(phrase, advice)| finding(&document.path, index, phrase, advice);
+            phrases_of_prose(line).map(report).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Returns the phrases in a line of a comment or document, with the advice for each. Inline code
+/// quotes other texts, such as the user `nobody`, and is not checked.
+fn phrases_of_prose(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let text = without_inline_code(line).to_lowercase();
+    let phrases = PHRASES.into_iter().chain(PROSE_PHRASES);
+    phrases.filter(move |(phrase, _)| has_word(&text, phrase))
+}
+
+fn finding(path: &str, index: usize, what: &str, advice: &str) -> TidyFinding {
+    let message = format!("`{what}` is not a plain word here: write {advice}");
+    TidyFinding::error("plain-words", path, index + 1, message)
 }
 
 fn check_source(source: &RustSource) -> Vec<TidyFinding> {
@@ -61,13 +100,7 @@ fn check_source(source: &RustSource) -> Vec<TidyFinding> {
     let has_user_texts = has_user_texts(&source.path);
     for (index, line) in source.lines.iter().enumerate() {
         let mut report = |what: &str, advice: &str| {
-            let message = format!("`{what}` is not a plain word here: write {advice}");
-            findings.push(TidyFinding::error(
-                "plain-words",
-                &source.path,
-                index + 1,
-                message,
-            ));
+            findings.push(finding(&source.path, index, what, advice));
         };
         for name in identifiers(&line.code) {
             for (part, advice) in NAME_PARTS {
@@ -75,6 +108,9 @@ fn check_source(source: &RustSource) -> Vec<TidyFinding> {
                     report(name, advice);
                 }
             }
+        }
+        if has_checked_comments(&source.path) && !line.in_test_module {
+            phrases_of_prose(&line.comment).for_each(|(phrase, advice)| report(phrase, advice));
         }
         if has_user_texts && !line.in_test_module {
             let text = line.text.to_lowercase();
@@ -94,6 +130,11 @@ fn has_user_texts(path: &str) -> bool {
         && path.contains("/src/")
         && !path.starts_with("crates/integration-tests/")
         && !path.ends_with("tests.rs")
+}
+
+/// Comments of tests may quote the words.
+fn has_checked_comments(path: &str) -> bool {
+    path.contains("/src/") && !path.ends_with("tests.rs")
 }
 
 fn identifiers(code: &str) -> impl Iterator<Item = &str> {
@@ -151,5 +192,32 @@ mod tests {
             "crates/store/src/a.rs:2: error [plain-words] `stands at`",
         );
         assert_clean(&[("crates/store/tests/a.rs", text)]);
+    }
+
+    #[test]
+    fn dialect_in_a_comment_is_found() {
+        for text in [
+            "//! Doc.\n/// Tells whoever waits.\nfn a() {}\n",
+            "//! Doc.\n//! For everybody.\nfn a() {}\n",
+            "//! Doc.\n// Runs undisturbed.\nfn a() {}\n",
+        ] {
+            let found = "crates/store/src/a.rs:2: error [plain-words]";
+            assert_only(&[("crates/store/src/a.rs", text)], found);
+        }
+        let plain = "//! Doc.\n/// The user `nobody`.\nfn a() {}\n";
+        assert_clean(&[("crates/store/src/a.rs", plain)]);
+        let test = "//! Doc.\n// The user is told.\nfn a() {}\n";
+        assert_clean(&[("crates/store/tests/a.rs", test)]);
+    }
+
+    #[test]
+    fn dialect_in_a_document_is_found() {
+        let text = "# Guide\n\nA file that nobody reads.\n";
+        assert_only(
+            &[("docs/guide/a.md", text)],
+            "docs/guide/a.md:3: error [plain-words] `nobody`",
+        );
+        assert_clean(&[("CHANGELOG.md", text)]);
+        assert_clean(&[("docs/guide/a.md", "The user `nobody`.\n")]);
     }
 }

@@ -12,14 +12,15 @@ const MAX_METHODS: usize = 25;
 /// The maximum number of parameters of a function without `self`; each element of a tuple counts.
 const MAX_PARAMETERS: usize = 5;
 
-/// Reports types with too many methods and functions with too many parameters, outside tests.
+/// Reports types with too many methods, functions with too many parameters and parameters that are
+/// bundled in a tuple, outside tests.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut types: BTreeMap<(String, String), TypeShape> = BTreeMap::new();
     let mut findings = Vec::new();
     let sources = tree.sources.iter();
     for source in sources.filter(|source| source.path.contains("/src/")) {
         let code = Code::new(source);
-        findings.extend(code.long_functions(&source.path));
+        findings.extend(code.function_findings(&source.path));
         for block in code.inherent_impls() {
             let package = source.path.split("/src/").next().unwrap_or_default();
             let shape = types.entry((package.to_owned(), block.name)).or_default();
@@ -58,6 +59,32 @@ struct InherentImpl {
     line: usize,
 }
 
+/// The name of a function and the text of each parameter.
+struct FunctionShape {
+    line: usize,
+    name: String,
+    parameters: Vec<String>,
+}
+
+impl FunctionShape {
+    fn problems(&self) -> Vec<String> {
+        let (name, mut problems) = (&self.name, Vec::new());
+        let numbers = self.parameters.iter().map(|it| count_parameters(it));
+        let number: usize = numbers.sum();
+        if number > MAX_PARAMETERS {
+            problems.push(format!(
+                "{name} takes {number} parameters; {MAX_PARAMETERS} are allowed, elements of \
+                 tuples included: give it a struct"
+            ));
+        }
+        let patterns = self.parameters.iter().filter_map(|it| tuple_pattern(it));
+        problems.extend(patterns.map(|pattern| {
+            format!("{name} takes {pattern} as a tuple: pass separate parameters or a struct")
+        }));
+        problems
+    }
+}
+
 /// The code of a file outside test modules, without comments, with the line of each character.
 struct Code {
     text: Vec<char>,
@@ -77,22 +104,18 @@ impl Code {
         Self { text, lines }
     }
 
-    fn long_functions(&self, path: &str) -> Vec<TidyFinding> {
+    fn function_findings(&self, path: &str) -> Vec<TidyFinding> {
         let functions = self.words("fn").filter_map(|at| self.function(at));
-        functions
-            .filter(|(_, _, parameters)| *parameters > MAX_PARAMETERS)
-            .map(|(line, name, parameters)| {
-                let message = format!(
-                    "{name} takes {parameters} parameters; {MAX_PARAMETERS} are allowed, elements \
-                     of tuples included: give it a struct"
-                );
-                TidyFinding::error("parameters", path, line, message)
-            })
-            .collect()
+        let findings = functions.flat_map(|function| {
+            let line = function.line;
+            let problems = function.problems().into_iter();
+            problems.map(move |problem| TidyFinding::error("parameters", path, line, problem))
+        });
+        findings.collect()
     }
 
-    /// Returns line, name and number of parameters of the function whose `fn` is at `at`.
-    fn function(&self, at: usize) -> Option<(usize, String, usize)> {
+    /// Returns the function whose `fn` is at `at`.
+    fn function(&self, at: usize) -> Option<FunctionShape> {
         let (name, after) = self.word_after(at + 2)?;
         let open = match self.text[self.skip_spaces(after)] {
             '<' => self.skip_spaces(self.closing(self.skip_spaces(after))? + 1),
@@ -102,8 +125,11 @@ impl Code {
             return None;
         }
         let inside: String = self.text[open + 1..self.closing(open)?].iter().collect();
-        let parameters = split(&inside).iter().map(|it| count_parameters(it)).sum();
-        Some((self.lines[at], name, parameters))
+        Some(FunctionShape {
+            line: self.lines[at],
+            name,
+            parameters: split(&inside),
+        })
     }
 
     fn inherent_impls(&self) -> Vec<InherentImpl> {
@@ -224,15 +250,27 @@ fn split(text: &str) -> Vec<String> {
     parts
 }
 
-/// The number of parameters that one stands for: none for `self`, the elements of a tuple.
-fn count_parameters(parameter: &str) -> usize {
+/// The position of the colon between the pattern and the type of a parameter.
+fn type_colon(parameter: &str) -> Option<usize> {
     let (mut depth, mut before) = (0_i32, ' ');
-    let colon = parameter.char_indices().find(|(_, character)| {
+    let mut characters = parameter.char_indices();
+    let colon = characters.find(|(_, character)| {
         depth += i32::from(bracket(*character, before));
         before = *character;
         *character == ':' && depth == 0
     });
-    let Some((colon, _)) = colon else {
+    colon.map(|(at, _)| at)
+}
+
+/// The pattern of a parameter that takes a tuple apart.
+fn tuple_pattern(parameter: &str) -> Option<&str> {
+    let pattern = parameter[..type_colon(parameter)?].trim();
+    pattern.starts_with('(').then_some(pattern)
+}
+
+/// The number of parameters that one stands for: none for `self`, the elements of a tuple.
+fn count_parameters(parameter: &str) -> usize {
+    let Some(colon) = type_colon(parameter) else {
         // `self`, `&mut self`
         return 0;
     };
@@ -305,9 +343,20 @@ mod tests {
         let five =
             "fn a<T: Fn(u8) -> u8>(&self, a: (u8, u8), b: &[u8], c: Vec<(u8, u8)>, d: T) {}\n";
         assert_clean(&[(path, five)]);
-        let six = "fn a(\n    &mut self,\n    (a, b): (u8, u8),\n    c: &mut (A<u8>, B, C),\n    d: u8,\n) {}\n";
+        let six = "fn a(\n    &mut self,\n    ab: (u8, u8),\n    c: &mut (A<u8>, B, C),\n    d: u8,\n) {}\n";
         let error = "crates/store/src/long.rs:1: error [parameters] a takes 6 parameters";
         assert_only(&[(path, six)], error);
+    }
+
+    #[test]
+    fn parameters_bundled_in_a_tuple_are_found() {
+        let path = "crates/store/src/bundle.rs";
+        let pair = "fn a(&self, size: (u8, u8)) { let add = |(a, b): (u8, u8)| a + b; }\n";
+        assert_clean(&[(path, pair)]);
+        let bundle = "fn a(\n    &self,\n    (name, (x, y)): (&str, (u8, u8)),\n) {}\n";
+        let error =
+            "crates/store/src/bundle.rs:1: error [parameters] a takes (name, (x, y)) as a tuple";
+        assert_only(&[(path, bundle)], error);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct PlanArtifact {
     pub resource: NamespacedName,
 }
 
-/// How a path changed.
+/// The kind of change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {

@@ -68,7 +68,7 @@ pub struct DiffFile {
     pub resource: NamespacedName,
 }
 
-/// How a file changed.
+/// The kind of change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileStatus {

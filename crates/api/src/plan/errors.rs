@@ -1,8 +1,8 @@
 //! `plan.errors`
 
-use cleveragents_domain::error_record::{ErrorCategory, RecoveryAction, RecoveryHint};
+use cleveragents_domain::error_record::{ErrorCategory, RecoveryAction};
 use cleveragents_domain::id::{ErrorId, PlanId};
-use cleveragents_domain::{ErrorRecord, NamespacedName, Phase, PlanState, Timestamp};
+use cleveragents_domain::{NamespacedName, Phase, PlanState, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,33 +64,4 @@ pub struct ErrorHint {
     pub action: RecoveryAction,
     pub message: String,
     pub cli_command: String,
-}
-
-impl From<RecoveryHint> for ErrorHint {
-    fn from(hint: RecoveryHint) -> Self {
-        Self {
-            action: hint.action,
-            message: hint.message,
-            cli_command: hint.command,
-        }
-    }
-}
-
-impl From<ErrorRecord> for PlanError {
-    fn from(error: ErrorRecord) -> Self {
-        Self {
-            id: error.id,
-            sequence: error.sequence,
-            category: error.category,
-            message: error.message,
-            phase: error.phase,
-            step: error.step,
-            attempt: error.attempt,
-            cause_chain: error.cause_chain,
-            recovery: error.recovery,
-            recovery_hints: error.hints.into_iter().map(ErrorHint::from).collect(),
-            occurrences: error.occurrences,
-            at: error.at,
-        }
-    }
 }

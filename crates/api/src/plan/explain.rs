@@ -45,7 +45,7 @@ pub struct ExplainedDecision {
     pub correction: bool,
     /// Its parent, the parent's parent, and so on to the root.
     pub path: Vec<DecisionId>,
-    /// What was chosen by each decision of `path`.
+    /// The chosen option of each decision of `path`.
     pub path_choices: Vec<String>,
     pub alternatives: Vec<Alternative>,
     pub impact: DecisionImpact,
@@ -73,7 +73,7 @@ pub struct Alternative {
     pub chosen: bool,
 }
 
-/// What depends on a decision.
+/// Records that depend on a decision.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionImpact {
     pub downstream_decisions: usize,
@@ -104,7 +104,7 @@ impl CorrectionImpact {
     }
 }
 
-/// What the actor knew.
+/// The actor's context.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionContext {
     /// The names of its parts.

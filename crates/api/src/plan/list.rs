@@ -36,7 +36,6 @@ pub struct PlanPage {
     pub summary: PlanCounts,
 }
 
-/// One plan in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ListedPlan {
     #[serde(flatten)]

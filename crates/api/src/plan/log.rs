@@ -45,7 +45,6 @@ pub struct JournalHead {
     pub hash: String,
 }
 
-/// An event of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JournalEvent {
     /// Increases over all plans; may have gaps.

@@ -28,7 +28,7 @@ impl Request for PlanPurge {
     const KIND: RequestKind = RequestKind::Write;
 }
 
-/// What was erased.
+/// The erased contents.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct PurgedJournal {
     pub plan_id: PlanId,

@@ -22,7 +22,7 @@ pub struct PlanSandbox {
     pub warnings: Vec<String>,
 }
 
-/// How the files of a resource are copied.
+/// Method of copying the files of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxStrategy {

@@ -28,10 +28,9 @@ pub struct PlanStatusAnswer {
     #[serde(flatten)]
     pub plan: PlanSummary,
     pub description: String,
-    /// The name of the automation profile.
     pub automation: ProfileName,
     pub reversions: u32,
-    /// What the plan waits for, as a sentence.
+    /// The reason for waiting, as a sentence.
     pub waiting_text: Option<String>,
     pub progress: Vec<PhaseProgress>,
     pub timing: PlanTiming,
@@ -42,14 +41,13 @@ pub struct PlanStatusAnswer {
     pub error: Option<PlanStop>,
 }
 
-/// The progress of one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseProgress {
     pub step: Phase,
     pub status: PhaseStatus,
 }
 
-/// How far a phase is.
+/// The progress of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseStatus {
@@ -81,7 +79,7 @@ pub struct PlanExecution {
     pub tool_calls: u64,
     /// Distinct paths of the changes that were not undone.
     pub files_modified: usize,
-    /// How many child plans are complete, such as `1/2 complete`.
+    /// Number of complete child plans, such as `1/2 complete`.
     pub child_plans: String,
     /// Checkpoints that a rollback can restore.
     pub checkpoints: usize,
@@ -89,7 +87,7 @@ pub struct PlanExecution {
     pub last_checkpoint: Option<CheckpointId>,
 }
 
-/// What the plan has spent on models.
+/// The plan's spending on models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanCost {
     pub tokens_used: u64,
@@ -99,7 +97,7 @@ pub struct PlanCost {
     pub estimated: Option<f64>,
 }
 
-/// Why the plan stopped.
+/// The reason for the plan's stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStop {
     pub message: String,

@@ -1,4 +1,4 @@
-//! What every answer about a plan begins with.
+//! The first fields of every answer about a plan.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, WaitReason};

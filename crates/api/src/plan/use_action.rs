@@ -58,7 +58,6 @@ impl Request for PlanUse {
     const KIND: RequestKind = RequestKind::Write;
 }
 
-/// A new plan.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedPlan {
     #[serde(flatten)]
@@ -78,7 +77,6 @@ pub struct CreatedPlan {
     pub uncommitted: Vec<UncommittedFiles>,
 }
 
-/// The actors of a new plan.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedPlanActors {
     pub strategy: NamespacedName,
@@ -90,7 +88,7 @@ pub struct CreatedPlanActors {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedPlanAutomation {
     pub profile: ProfileName,
-    /// Where the profile was set.
+    /// The source of the profile.
     pub source: String,
     pub read_only: bool,
 }

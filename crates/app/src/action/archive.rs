@@ -6,9 +6,10 @@ use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::StoreError;
 
 use super::show;
+use crate::action::unknown_action_failure;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::project_actions::UnknownAction;
+use crate::project_actions::{UnknownAction, enclosing_projects, project_actions};
 
 impl Handler<ActionArchive> for App {
     async fn handle(
@@ -17,17 +18,19 @@ impl Handler<ActionArchive> for App {
         caller: &Caller,
     ) -> Result<Reply<ArchivedAction>, RequestError> {
         let name = request.name;
-        let lifecycle = self.lifecycle();
-        let archived = lifecycle.archive_action(name.clone(), &caller.who).await;
+        let actions = self.services.action_registry();
+        let archived = actions.archive(name.clone(), &caller.who).await;
         let action = match archived {
             Err(LifecycleError::Store(StoreError::NotFound { .. })) => {
-                let folders = self.enclosing_projects(request.folder.as_deref());
-                let in_files = self.project_actions(&folders).actions.into_iter();
+                let folders = enclosing_projects(&self.services, request.folder.as_deref());
+                let in_files = project_actions(&self.services, &folders)
+                    .actions
+                    .into_iter();
                 let unknown = UnknownAction {
                     name,
                     in_files: in_files.map(|action| action.draft.name).collect(),
                 };
-                return Err(self.unknown_action_failure(&unknown).await);
+                return Err(unknown_action_failure(&self.services, &unknown).await);
             }
             archived => archived?,
         };

@@ -7,6 +7,7 @@ use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::StoreError;
 
 use super::{show, use_step};
+use crate::action::registered_details;
 use crate::app::{App, Caller, Handler};
 use crate::definition::parse;
 use crate::failure::RequestError;
@@ -22,19 +23,19 @@ impl Handler<ActionCreate> for App {
             let validate = NextStep::fill_in::<ActionValidate>(&[("file", file)]);
             RequestError::from(errors).hint(validate)
         })?;
-        let lifecycle = self.lifecycle();
+        let actions = self.services.action_registry();
         let put = if request.update {
-            lifecycle.update_action(draft, &caller.who).await
+            actions.update(draft, &caller.who).await
         } else {
-            lifecycle.create_action(draft, &caller.who).await
+            actions.create(draft, &caller.who).await
         };
         let action = put.map_err(|error| create_failure(error, file))?;
         let said = match action.version {
             1 => "Action created",
             _ => "Action updated",
         };
-        let details = self.registered_details(&action).await?;
-        let step = use_step(&details);
+        let details = registered_details(&self.services, &action).await?;
+        let step = use_step(&details.name, &details.arguments);
         Ok(Reply::new(details).info(said).hint(step))
     }
 }

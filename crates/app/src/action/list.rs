@@ -7,10 +7,13 @@ use cleveragents_api::{NextStep, Reply};
 use cleveragents_definitions::ActionDraft;
 use cleveragents_domain::{Action, ActionState};
 
+use crate::action::count_plans;
 use crate::app::{App, Caller, Handler};
 use crate::failure::{RequestError, display_path};
 use crate::name_pattern::NamePattern;
-use crate::project_actions::{ProjectAction, find_duplicates, shadowed_warning};
+use crate::project_actions::{
+    ProjectAction, enclosing_projects, find_duplicates, project_actions, shadowed_warning,
+};
 
 impl Handler<ActionList> for App {
     async fn handle(
@@ -20,9 +23,9 @@ impl Handler<ActionList> for App {
     ) -> Result<Reply<ActionPage>, RequestError> {
         let pattern = request.pattern.as_deref().map(NamePattern::parse);
         let pattern = pattern.transpose()?;
-        let (registered, uses) = self.lifecycle().actions().await?;
-        let folders = self.enclosing_projects(request.folder.as_deref());
-        let in_files = self.project_actions(&folders);
+        let (registered, uses) = self.services.action_registry().list().await?;
+        let folders = enclosing_projects(&self.services, request.folder.as_deref());
+        let in_files = project_actions(&self.services, &folders);
         let duplicates = find_duplicates(&in_files.actions, None);
         let faults: Vec<&RequestError> = in_files.failures.iter().chain(&duplicates).collect();
         let mut warnings: Vec<String> = faults.iter().map(|fault| fault.summary()).collect();
@@ -39,7 +42,7 @@ impl Handler<ActionList> for App {
             if registered.iter().any(|known| known.name == *name) {
                 warnings.push(shadowed_warning(name, &action.file));
             } else {
-                let plans = self.count_plans(name).await?;
+                let plans = count_plans(&self.services, name).await?;
                 all.push(file_summary(action, plans));
             }
         }

@@ -13,6 +13,7 @@ use super::{fields, read};
 use crate::app::{App, Caller, Handler};
 use crate::definition::{change, duplicate_policy};
 use crate::failure::{RequestError, name_taken_failure};
+use crate::services::Services;
 
 impl Handler<ActorAdd> for App {
     async fn handle(
@@ -21,12 +22,12 @@ impl Handler<ActorAdd> for App {
         caller: &Caller,
     ) -> Result<Reply<ActorAdded>, RequestError> {
         let file = &request.config.argument;
-        let adapters = self.adapters();
+        let adapters = self.services.adapters();
         let actor = read_actor_to_add(&request, |path| adapters.script_problem(path))?;
         let policy = duplicate_policy(request.update);
-        let (row, registered) = match self.actors().add(actor, policy, &caller.who).await {
+        let (row, registered) = match self.services.actors().add(actor, policy, &caller.who).await {
             Ok(added) => added,
-            Err(error) => return Err(self.actor_add_failure(error, file).await),
+            Err(error) => return Err(actor_add_failure(&self.services, error, file).await),
         };
         let said = match registered {
             RegistryChange::Added => "Actor added",
@@ -56,24 +57,26 @@ pub fn read_actor_to_add(
     Ok(actor)
 }
 
-impl App {
-    /// Adds the request that replaces the existing actor to the failure for a taken name.
-    async fn actor_add_failure(&self, error: ActorRegistryError, file: &str) -> RequestError {
-        let ActorRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
-            return error.into();
-        };
-        let replace = NextStep::fill_in::<ActorAdd>(&[("config", file)]).with_flag("update");
-        let Ok(taken) = name.parse::<NamespacedName>() else {
-            return name_taken_failure("actor", name, None).hint(replace);
-        };
-        let since = match self.actors().actor(taken.clone()).await {
-            Ok(RegisteredActor::Added(row)) => Some(row.created_at),
-            _ => None,
-        };
-        name_taken_failure("actor", name, since)
-            .hint(replace)
-            .hint(NextStep::send(&ActorShow { name: taken }))
-    }
+/// Adds the request that replaces the existing actor to the failure for a taken name.
+async fn actor_add_failure(
+    services: &Services,
+    error: ActorRegistryError,
+    file: &str,
+) -> RequestError {
+    let ActorRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
+        return error.into();
+    };
+    let replace = NextStep::fill_in::<ActorAdd>(&[("config", file)]).with_flag("update");
+    let Ok(taken) = name.parse::<NamespacedName>() else {
+        return name_taken_failure("actor", name, None).hint(replace);
+    };
+    let since = match services.actors().actor(taken.clone()).await {
+        Ok(RegisteredActor::Added(row)) => Some(row.created_at),
+        _ => None,
+    };
+    name_taken_failure("actor", name, since)
+        .hint(replace)
+        .hint(NextStep::send(&ActorShow { name: taken }))
 }
 
 fn check_name(

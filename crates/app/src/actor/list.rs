@@ -20,14 +20,14 @@ impl Handler<ActorList> for App {
     ) -> Result<Reply<ActorPage>, RequestError> {
         let pattern = request.pattern.as_deref().map(NamePattern::parse);
         let pattern = pattern.transpose()?;
-        let mut all = self.actors().actors().await?;
+        let mut all = self.services.actors().actors().await?;
         all.retain(|each| {
             let actor = each.actor();
             let is_type = |wanted| wanted == actor.kind.actor_type();
             request.actor_type.is_none_or(is_type)
                 && pattern.as_ref().is_none_or(|it| it.matches(&actor.name))
         });
-        let toolbox = self.toolbox()?;
+        let toolbox = self.services.adapters().toolbox()?;
         Ok(page_reply(&all, request, &*toolbox))
     }
 }

@@ -5,6 +5,7 @@ use cleveragents_api::actor::{ActorRemove, ActorRemoved, RemovedActor};
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_engine::actors::ActorRemovalMode;
 
+use crate::actor::actor_failure;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 
@@ -20,11 +21,11 @@ impl Handler<ActorRemove> for App {
         } else {
             ActorRemovalMode::IfUnused
         };
-        let actors = self.actors();
+        let actors = self.services.actors();
         let removed = actors.remove(name.clone(), removal, &caller.who).await;
         let (row, actions) = match removed {
             Ok(removed) => removed,
-            Err(error) => return Err(self.actor_failure(error, &name).await),
+            Err(error) => return Err(actor_failure(&self.services, error, &name).await),
         };
         let still_used = match actions.len() {
             0 => None,

@@ -7,6 +7,7 @@ use cleveragents_engine::actors::RegisteredActor;
 use cleveragents_ports::tools::Toolbox;
 
 use super::fields;
+use crate::actor::actor_failure;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 
@@ -17,12 +18,12 @@ impl Handler<ActorShow> for App {
         _: &Caller,
     ) -> Result<Reply<ActorInUse>, RequestError> {
         let name = request.name;
-        let found = self.actors().actor_in_use(name.clone()).await;
+        let found = self.services.actors().actor_in_use(name.clone()).await;
         let (registered, actions) = match found {
             Ok(found) => found,
-            Err(error) => return Err(self.actor_failure(error, &name).await),
+            Err(error) => return Err(actor_failure(&self.services, error, &name).await),
         };
-        let toolbox = self.toolbox()?;
+        let toolbox = self.services.adapters().toolbox()?;
         Ok(Reply::new(details(registered, actions, &*toolbox)))
     }
 }

@@ -15,7 +15,7 @@ impl Handler<ActorValidate> for App {
         request: ActorValidate,
         _: &Caller,
     ) -> Result<Reply<ValidActor>, RequestError> {
-        let adapters = self.adapters();
+        let adapters = self.services.adapters();
         validate_actor(&request, |path| adapters.script_problem(path))
     }
 }

@@ -10,6 +10,7 @@ use super::{details, show_step};
 use crate::app::{App, Caller, Handler};
 use crate::definition::parse;
 use crate::failure::RequestError;
+use crate::next_steps::use_step;
 
 impl Handler<AutomationProfileAdd> for App {
     async fn handle(
@@ -18,7 +19,7 @@ impl Handler<AutomationProfileAdd> for App {
         caller: &Caller,
     ) -> Result<Reply<AddedProfile>, RequestError> {
         let profile = read_profile_to_add(&request)?;
-        let profiles = self.profiles();
+        let profiles = self.services.profiles();
         let put = if request.update {
             profiles.update(profile, &caller.who).await
         } else {
@@ -30,7 +31,8 @@ impl Handler<AutomationProfileAdd> for App {
             _ => "Automation profile updated",
         };
         let name = row.profile.name.clone();
-        let use_it = format!("agents plan use ACTION PROJECT --automation-profile {name}");
+        let profile = name.to_string();
+        let use_it = use_step("ACTION").with_argument("automation_profile", profile);
         let answer = AddedProfile {
             profile: details(row.profile),
             version: row.version,

@@ -16,7 +16,7 @@ impl Handler<AutomationProfileList> for App {
         request: AutomationProfileList,
         _: &Caller,
     ) -> Result<Reply<ProfilePage>, RequestError> {
-        let custom = self.profiles().custom_profiles().await?;
+        let custom = self.services.profiles().custom_profiles().await?;
         let custom = custom.into_iter().map(|row| row.profile);
         let built_in = BuiltInProfile::ALL
             .iter()

@@ -12,6 +12,7 @@ use super::{details, show_step};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::nearest::nearest;
+use crate::services::Services;
 
 impl Handler<AutomationProfileShow> for App {
     async fn handle(
@@ -19,9 +20,9 @@ impl Handler<AutomationProfileShow> for App {
         request: AutomationProfileShow,
         _: &Caller,
     ) -> Result<Reply<GroupedProfile>, RequestError> {
-        let profile = match self.profiles().profile(request.name.clone()).await {
+        let profile = match self.services.profiles().profile(request.name.clone()).await {
             Err(error @ StoreError::NotFound { .. }) => {
-                return Err(self.unknown_profile_failure(error, &request.name).await);
+                return Err(unknown_profile_failure(&self.services, error, &request.name).await);
             }
             found => found?,
         };
@@ -37,35 +38,37 @@ impl Handler<AutomationProfileShow> for App {
     }
 }
 
-impl App {
-    /// Returns the failure for a profile that does not exist, with the most similar names.
-    async fn unknown_profile_failure(
-        &self,
-        error: StoreError,
-        requested: &ProfileName,
-    ) -> RequestError {
-        let custom = self.profiles().custom_profiles().await.unwrap_or_default();
-        let custom = custom.into_iter().map(|row| row.profile.name);
-        let known = BuiltInProfile::ALL
-            .iter()
-            .map(|it| ProfileName::BuiltIn(*it));
-        // A built-in name has no namespace. Parsing it as a namespaced name makes it comparable to
-        // the others.
-        let known: Vec<(NamespacedName, ProfileName)> = known
-            .chain(custom)
-            .filter_map(|name| Some((name.to_string().parse().ok()?, name)))
-            .collect();
-        let mut failure =
-            RequestError::from(error).because("no built-in or added profile has this name");
-        let requested = requested.to_string().parse::<NamespacedName>();
-        let near = requested.map(|name| nearest(&name, known.iter().map(|(name, _)| name)));
-        for near in near.unwrap_or_default() {
-            for (_, name) in known.iter().filter(|(name, _)| name == near) {
-                failure = failure.hint(show_step(name));
-            }
+/// Returns the failure for a profile that does not exist, with the most similar names.
+async fn unknown_profile_failure(
+    services: &Services,
+    error: StoreError,
+    requested: &ProfileName,
+) -> RequestError {
+    let custom = services
+        .profiles()
+        .custom_profiles()
+        .await
+        .unwrap_or_default();
+    let custom = custom.into_iter().map(|row| row.profile.name);
+    let known = BuiltInProfile::ALL
+        .iter()
+        .map(|it| ProfileName::BuiltIn(*it));
+    // A built-in name has no namespace. Parsing it as a namespaced name makes it comparable to
+    // the others.
+    let known: Vec<(NamespacedName, ProfileName)> = known
+        .chain(custom)
+        .filter_map(|name| Some((name.to_string().parse().ok()?, name)))
+        .collect();
+    let mut failure =
+        RequestError::from(error).because("no built-in or added profile has this name");
+    let requested = requested.to_string().parse::<NamespacedName>();
+    let near = requested.map(|name| nearest(&name, known.iter().map(|(name, _)| name)));
+    for near in near.unwrap_or_default() {
+        for (_, name) in known.iter().filter(|(name, _)| name == near) {
+            failure = failure.hint(show_step(name));
         }
-        failure.hint(NextStep::send(&AutomationProfileList::default()))
     }
+    failure.hint(NextStep::send(&AutomationProfileList::default()))
 }
 
 fn explain(name: ThresholdName, thresholds: &Thresholds) -> ExplainedThreshold {

@@ -1,11 +1,17 @@
 //! Converts errors of executing and applying plans into failures with hints.
 
-use cleveragents_api::ExitClass;
+use cleveragents_api::actor::ActorValidate;
+use cleveragents_api::plan::{
+    PlanList, PlanLog, PlanReject, PlanRevert, PlanRollback, PlanUnapply, PlanVerify,
+};
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::{Plan, ResourcePath};
+use cleveragents_domain::{Plan, PlanState, ResourcePath};
 use cleveragents_engine::applying::ApplyFailure;
-use cleveragents_engine::execution::{ExecutionError, RejectError, ResultsError};
+use cleveragents_engine::execution::{
+    ExecutionError, LocalOperation, RedoCommand, RejectError, ResultsError,
+};
 use cleveragents_engine::sandboxes::SandboxServiceError;
 use cleveragents_ports::processes::ProcessError;
 use cleveragents_ports::sandbox::{PublishedCommit, SandboxError};
@@ -14,6 +20,10 @@ use serde_json::json;
 
 use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
+use crate::next_steps::{
+    actors_step, apply_step, cancel_step, checkpoints_step, diff_step, execute_step, rebase_step,
+    resume_step, revert_step, status_step,
+};
 
 /// Returns the failure of a command that got the stop signal; the plan can be resumed.
 pub fn interrupted_failure(plan: PlanId) -> RequestError {
@@ -22,7 +32,7 @@ pub fn interrupted_failure(plan: PlanId) -> RequestError {
         "interrupted; completed work is kept",
     )
     .kind("interrupted")
-    .hint(format!("agents plan resume {plan}"))
+    .hint(resume_step(plan))
     .with("plan_id", json!(plan))
 }
 
@@ -35,44 +45,53 @@ impl From<ExecutionError> for RequestError {
             ExecutionError::Decision(error) => error.into(),
             ExecutionError::Sandbox(error) => error.into(),
             ExecutionError::Process(error) => error.into(),
-            ExecutionError::Render(_) => failed("template").hint("agents actor validate FILE"),
+            ExecutionError::Render(_) => {
+                failed("template").hint(NextStep::fill_in::<ActorValidate>(&[("config", "FILE")]))
+            }
             ExecutionError::Stopped(_) => RequestError::new(ExitClass::Temporary, shown)
                 .kind("stopped")
-                .hint("agents plan list --state processing"),
+                .hint(NextStep::send(&PlanList {
+                    state: Some(PlanState::Processing),
+                    ..PlanList::default()
+                })),
             ExecutionError::NoStrategy { plan } => failed("no_strategy")
-                .hint(format!("agents plan revert {plan}"))
+                .hint(revert_step(plan))
                 .with("plan_id", json!(plan)),
             ExecutionError::StrategyChanged { plan, .. } => failed("strategy_changed")
-                .hint(format!("agents plan verify {plan}"))
-                .hint(format!("agents plan revert {plan}"))
+                .hint(NextStep::send(&PlanVerify {
+                    plan: plan.into(),
+                    expect: None,
+                }))
+                .hint(revert_step(plan))
                 .with("plan_id", json!(plan)),
             ExecutionError::CheckpointUndone { by, .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
                     .kind("undone")
-                    .hint("agents plan checkpoints PLAN")
+                    .hint(checkpoints_step())
                     .with("undone_by", json!(by))
             }
             ExecutionError::CheckpointBaseChanged { .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
                     .kind("other_base")
-                    .hint("agents plan checkpoints PLAN")
+                    .hint(checkpoints_step())
             }
             ExecutionError::ActorChanged { .. } => failed("actor_changed")
-                .hint("agents plan revert PLAN, then approve the new strategy"),
+                .because("the new strategy needs your approval again")
+                .hint(NextStep::fill_in::<PlanRevert>(&[("plan", "PLAN")])),
             ExecutionError::NoActor { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("no_actor")
-                .hint("agents actor list"),
+                .hint(actors_step()),
             ExecutionError::SandboxRemoved { plan, again, .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
                     .kind("sandbox_gone")
-                    .hint(format!("{} {plan}", again.command()))
+                    .hint(match again {
+                        RedoCommand::Execute => execute_step(plan),
+                        RedoCommand::Rebase => rebase_step(plan),
+                    })
                     .with("plan_id", json!(plan))
             }
             ExecutionError::WrongNode(it) => wrong_node_failure(shown, &it.node)
-                .hint(format!(
-                    "on that machine: agents {} {}",
-                    it.command, it.plan
-                ))
+                .hint(local_step(it.operation, it.plan).with_condition(ON_THAT_MACHINE))
                 .with("plan_id", json!(it.plan)),
             ExecutionError::Resource { .. } => failed("resource"),
             ExecutionError::Internal { .. } => failed("internal").hint("agents diagnostics"),
@@ -98,10 +117,7 @@ impl From<ResultsError> for RequestError {
             }
             ResultsError::NotChanged { typed, changed } => not_changed_failure(&typed, &changed),
             ResultsError::WrongNode { sandbox, node } => wrong_node_failure(shown, &node)
-                .hint(format!(
-                    "on that machine: agents plan diff {}",
-                    sandbox.plan_id
-                ))
+                .hint(diff_step(sandbox.plan_id).with_condition(ON_THAT_MACHINE))
                 .with("plan_id", json!(sandbox.plan_id)),
             ResultsError::Removed { sandbox, published } => {
                 sandbox_removed_failure(&sandbox, published, shown)
@@ -110,6 +126,26 @@ impl From<ResultsError> for RequestError {
                 .kind("internal")
                 .hint("agents diagnostics"),
         }
+    }
+}
+
+const ON_THAT_MACHINE: &str = "on that machine";
+
+/// Returns the step of doing what the user wanted, which is possible where the files are.
+fn local_step(operation: LocalOperation, plan: PlanId) -> NextStep {
+    let id = plan.to_string();
+    match operation {
+        LocalOperation::Apply => apply_step(plan),
+        LocalOperation::Cancel => cancel_step(plan),
+        LocalOperation::Execute => execute_step(plan),
+        LocalOperation::Rebase => rebase_step(plan),
+        LocalOperation::Reject => {
+            NextStep::fill_in::<PlanReject>(&[("plan", &id), ("part", "FILE"), ("why", "TEXT")])
+        }
+        LocalOperation::Rollback => {
+            NextStep::fill_in::<PlanRollback>(&[("plan", &id), ("checkpoint", "CHECKPOINT")])
+        }
+        LocalOperation::Unapply => NextStep::send(&PlanUnapply { plan: plan.into() }),
     }
 }
 
@@ -153,7 +189,11 @@ fn sandbox_removed_failure(
             )),
         None => failure
             .because("its journal is kept, its files are not")
-            .hint(format!("agents plan log {}", sandbox.plan_id)),
+            .hint(NextStep::send(&PlanLog {
+                plan: sandbox.plan_id.into(),
+                from_seq: None,
+                limit: None,
+            })),
     }
 }
 
@@ -189,9 +229,9 @@ impl From<RejectError> for RequestError {
                     .with("phase", json!(plan.position.phase()))
                     .with("state", json!(plan.position.state()));
                 if plan.position.is_terminal() {
-                    failure.hint(format!("agents plan status {id}"))
+                    failure.hint(status_step(id))
                 } else {
-                    failure.hint(format!("agents plan execute {id}"))
+                    failure.hint(execute_step(id))
                 }
             }
         }
@@ -219,21 +259,21 @@ impl From<ApplyFailure> for RequestError {
             ApplyFailure::Target(error) => (*error).into(),
             ApplyFailure::NothingToSettle { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("nothing_to_settle")
-                .hint(format!("agents plan status {}", plan.identity.plan_id))
+                .hint(status_step(plan.identity.plan_id))
                 .with("plan_id", json!(plan.identity.plan_id))
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
             ApplyFailure::NothingApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("nothing_applied")
-                .hint(format!("agents plan apply {}", plan.identity.plan_id))
-                .hint(format!("agents plan cancel {}", plan.identity.plan_id))
+                .hint(apply_step(plan.identity.plan_id))
+                .hint(cancel_step(plan.identity.plan_id))
                 .with("plan_id", json!(plan.identity.plan_id))
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
             ApplyFailure::NoResult { plan } => no_result_failure(&plan, shown),
             ApplyFailure::NeverApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("never_applied")
-                .hint(format!("agents plan status {}", plan.identity.plan_id))
+                .hint(status_step(plan.identity.plan_id))
                 .with("plan_id", json!(plan.identity.plan_id))
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
@@ -251,9 +291,9 @@ fn no_result_failure(plan: &Plan, message: String) -> RequestError {
         .with("state", json!(plan.position.state()))
         .with("conflicts", json!([]));
     if plan.position.is_terminal() {
-        failure.hint(format!("agents plan status {id}"))
+        failure.hint(status_step(id))
     } else {
-        failure.hint(format!("agents plan execute {id}"))
+        failure.hint(execute_step(id))
     }
 }
 
@@ -282,7 +322,7 @@ impl From<SandboxError> for RequestError {
             let failure = RequestError::new(ExitClass::Temporary, shown).kind("busy");
             let failure = match holder.strip_prefix("process ") {
                 Some(pid) => failure.because(format!(
-                    "if process {pid} is stopped, `kill -CONT {pid}` lets it go on"
+                    "if process {pid} is stopped, `kill -CONT {pid}` continues it"
                 )),
                 None => failure,
             };

@@ -1,18 +1,28 @@
 //! Converts errors of the engine's services into failures with hints.
 
-use cleveragents_api::ExitClass;
+use cleveragents_api::action::ActionValidate;
+use cleveragents_api::actor::ActorList;
+use cleveragents_api::plan::{PlanExplain, PlanStart};
+use cleveragents_api::project::ProjectCreate;
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
-use cleveragents_domain::{IllegalMove, Phase, Plan, PlanState};
+use cleveragents_domain::{
+    ActorType, IllegalMove, Phase, Plan, PlanState, PreflightCheck, PreflightFailure,
+};
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::invariants::RuleError;
-use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
+use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::Holder;
 use cleveragents_ports::models::ModelError;
 use serde_json::json;
 
 use super::RequestError;
 use super::trust::not_trusted_failure;
+use crate::next_steps::{
+    apply_step, cancel_step, correct_step, execute_step, profiles_step, resume_step, revert_step,
+    status_step,
+};
 
 impl From<LifecycleError> for RequestError {
     fn from(error: LifecycleError) -> Self {
@@ -21,19 +31,23 @@ impl From<LifecycleError> for RequestError {
         match error {
             LifecycleError::Store(error) => error.into(),
             LifecycleError::NoProject => {
-                usage("no_project").hint("agents project create NAME --path DIR")
+                let arguments = [("name", "NAME"), ("path", "DIR")];
+                usage("no_project").hint(NextStep::fill_in::<ProjectCreate>(&arguments))
             }
             LifecycleError::DuplicateProject { .. } => usage("project_twice"),
             LifecycleError::Argument(_) => usage("argument"),
             LifecycleError::Secret { .. } => {
                 usage("secret").hint("agents diagnostics, which lists the names of secrets")
             }
-            LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
+            LifecycleError::Template(_) => {
+                let arguments = [("file", "FILE")];
+                usage("template").hint(NextStep::fill_in::<ActionValidate>(&arguments))
+            }
             LifecycleError::RevertTarget { .. } => usage("revert_target"),
             LifecycleError::Invalid { .. } => usage("invalid"),
             LifecycleError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("unknown_profile")
-                .hint("agents automation-profile list"),
+                .hint(profiles_step()),
             LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state, None),
             LifecycleError::Preflight { failures } => preflight_failure(&failures),
             LifecycleError::Illegal { plan, illegal } => {
@@ -42,9 +56,10 @@ impl From<LifecycleError> for RequestError {
             LifecycleError::Owned { holder, pid } => running_failure(*holder, pid, shown),
             LifecycleError::NotFinished { plan } => plan_conflict(&plan, "not_finished", shown)
                 .because("only a plan that is applied or cancelled can be deleted")
-                .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
-            LifecycleError::Final { plan } => plan_conflict(&plan, "final", shown)
-                .hint(format!("agents plan status {}", plan.identity.plan_id)),
+                .hint(cancel_step(plan.identity.plan_id)),
+            LifecycleError::Final { plan } => {
+                plan_conflict(&plan, "final", shown).hint(status_step(plan.identity.plan_id))
+            }
             LifecycleError::KeySpent { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("key_spent")
                 .hint("choose another key to make a new plan")
@@ -67,15 +82,19 @@ impl From<DecisionFailure> for RequestError {
             }
             DecisionFailure::Superseded { decision } => conflict("superseded")
                 .because("a superseded decision cannot be corrected")
-                .hint(format!("agents plan explain {decision}"))
+                .hint(NextStep::send(&PlanExplain {
+                    decision: decision.into(),
+                    show_context: false,
+                    show_reasoning: false,
+                }))
                 .with("decision_id", decision.to_string().into()),
             DecisionFailure::NotProcessing { plan, .. } => conflict("not_worked_on")
-                .hint(format!("agents plan status {plan}"))
+                .hint(status_step(plan))
                 .with("plan_id", plan.to_string().into()),
             DecisionFailure::NoGuidance => RequestError::usage(shown)
                 .kind("no_guidance")
                 .because("the guidance is empty")
-                .hint("agents plan correct --mode revert --guidance TEXT DECISION"),
+                .hint(correct_step("DECISION")),
             DecisionFailure::GuidanceTooLong { .. } => {
                 RequestError::usage("the guidance is too long")
                     .kind("too_long")
@@ -102,24 +121,23 @@ fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> RequestError 
         .with("state", json!(plan.position.state()))
 }
 
-/// Returns the commands for the legal moves. The others are made by the process that runs the plan.
-fn legal_commands(plan: PlanId, illegal: &IllegalMove) -> Vec<String> {
+/// Returns the steps for the legal moves. The others are made by the process that runs the plan.
+fn legal_steps(plan: PlanId, illegal: &IllegalMove) -> Vec<NextStep> {
     let next = match illegal.at.phase() {
-        Phase::Apply => "apply",
-        Phase::Execute if illegal.at.state() == PlanState::Complete => "apply",
-        _ => "execute",
+        Phase::Apply => apply_step(plan),
+        Phase::Execute if illegal.at.state() == PlanState::Complete => apply_step(plan),
+        _ => execute_step(plan),
     };
-    let verb = |it: &MoveKind| match it {
-        MoveKind::Start | MoveKind::Advance | MoveKind::Retry => Some(next),
-        MoveKind::Resume => Some("resume"),
-        MoveKind::Revert => Some("revert"),
-        MoveKind::Cancel => Some("cancel"),
+    let step = |it: &MoveKind| match it {
+        MoveKind::Start | MoveKind::Advance | MoveKind::Retry => Some(next.clone()),
+        MoveKind::Resume => Some(resume_step(plan)),
+        MoveKind::Revert => Some(revert_step(plan)),
+        MoveKind::Cancel => Some(cancel_step(plan)),
         _ => None,
     };
-    let mut verbs: Vec<&str> = illegal.legal.iter().filter_map(verb).collect();
-    verbs.dedup();
-    let command = |verb: &&str| format!("agents plan {verb} {plan}");
-    verbs.iter().map(command).collect()
+    let mut steps: Vec<NextStep> = illegal.legal.iter().filter_map(step).collect();
+    steps.dedup();
+    steps
 }
 
 fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> RequestError {
@@ -130,9 +148,9 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Re
         .with("phase", json!(illegal.at.phase()))
         .with("state", json!(illegal.at.state()))
         .with("legal_moves", json!(illegal.legal))
-        .hint(format!("agents plan status {plan}"));
-    let commands = legal_commands(plan, illegal).into_iter();
-    let failure = commands.fold(failure, RequestError::hint);
+        .hint(status_step(plan));
+    let steps = legal_steps(plan, illegal).into_iter();
+    let failure = steps.fold(failure, RequestError::hint);
     if spent {
         failure.hint("cancel the plan and use its action again")
     } else {
@@ -143,8 +161,8 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Re
 fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> RequestError {
     RequestError::new(ExitClass::Conflict, what)
         .kind("running")
-        .hint(format!("agents plan log {} --follow", holder.plan))
-        .hint(format!("agents plan cancel {}", holder.plan))
+        .hint(NextStep::Watch { plan: holder.plan })
+        .hint(cancel_step(holder.plan))
         .with("plan_id", json!(holder.plan))
         .with("owner", json!(holder.owner))
         .with("node", json!(holder.node))
@@ -152,10 +170,9 @@ fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> RequestErr
 }
 
 /// Hints on how to set up a model.
-const MODEL_HINTS: [&str; 3] = [
+const MODEL_HINTS: [&str; 2] = [
     "export ANTHROPIC_API_KEY=…  (or OPENAI_API_KEY, OPENROUTER_API_KEY)",
     "agents config set model.default PROVIDER/MODEL",
-    "agents actor list --type llm",
 ];
 
 /// Returns the failure of a command that needs a model when none is configured.
@@ -164,18 +181,29 @@ pub fn no_model_failure(error: &ModelError) -> RequestError {
         .kind("no_model")
         .because(error.to_string());
     with_model_hints(failure)
-        .hint("agents run ACTION (may not need a model)")
-        .hint("agents run … --strategy-actor ACTOR --execution-actor ACTOR")
+        .hint(
+            NextStep::fill_in::<PlanStart>(&[("task", "ACTION")])
+                .with_condition("with an action that needs no model"),
+        )
+        .hint(NextStep::fill_in::<PlanStart>(&[
+            ("task", "TASK"),
+            ("strategy_actor", "ACTOR"),
+            ("execution_actor", "ACTOR"),
+        ]))
 }
 
 fn with_model_hints(failure: RequestError) -> RequestError {
     let hint = |failure: RequestError, command: &&str| failure.hint(*command);
-    MODEL_HINTS.iter().fold(failure, hint)
+    let failure = MODEL_HINTS.iter().fold(failure, hint);
+    failure.hint(NextStep::send(&ActorList {
+        actor_type: Some(ActorType::Llm),
+        ..ActorList::default()
+    }))
 }
 
 fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
     // A missing model is a usage error: the user has to configure one.
-    let no_model = failures.iter().all(|it| it.check == "models");
+    let no_model = failures.iter().all(|it| it.check == PreflightCheck::Models);
     let code = if no_model {
         ExitClass::Usage
     } else {
@@ -185,7 +213,7 @@ fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
     for found in failures {
         failure = failure.because(found.to_string());
     }
-    if failures.iter().any(|it| it.check == "models") {
+    if failures.iter().any(|it| it.check == PreflightCheck::Models) {
         failure = with_model_hints(failure);
     }
     failure

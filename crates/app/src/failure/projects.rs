@@ -1,14 +1,21 @@
 //! Converts errors about projects and resources into failures with hints.
 
+use cleveragents_api::project::{ProjectCreate, ProjectLinkResource, ProjectUnlinkResource};
+use cleveragents_api::resource::ResourceShow;
 use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Plan};
 use cleveragents_engine::projects::ProjectError;
 use cleveragents_ports::{Entity, StoreError, UniqueKey};
 use serde_json::{Value, json};
 
 use super::RequestError;
+use crate::next_steps::{
+    cancel_step, delete_project_step, execute_step, list_step, profiles_step, show_record_step,
+    status_step,
+};
 
-/// How many plans a message lists; JSON output lists all.
+/// Number of plans that a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
 impl From<ProjectError> for RequestError {
@@ -21,7 +28,10 @@ impl From<ProjectError> for RequestError {
             ProjectError::Invariant(_) => RequestError::usage(shown)
                 .kind("invariant")
                 .because("an invariant is a rule as text that plans must keep")
-                .hint("agents project create NAME --invariant 'No new dependencies'"),
+                .hint(NextStep::fill_in::<ProjectCreate>(&[
+                    ("name", "NAME"),
+                    ("invariant", "No new dependencies"),
+                ])),
             ProjectError::TooLong { what, .. } => {
                 RequestError::usage(format!("{what} is too long"))
                     .kind("too_long")
@@ -31,7 +41,7 @@ impl From<ProjectError> for RequestError {
             ProjectError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("unknown_profile")
                 .because("no built-in or added profile has this name")
-                .hint("agents automation-profile list"),
+                .hint(profiles_step()),
             ProjectError::ActivePlans { project, plans } => {
                 blocked_failure(&shown, &project, &plans)
             }
@@ -39,15 +49,24 @@ impl From<ProjectError> for RequestError {
             ProjectError::Applying { project, plans } => applying_failure(&shown, &project, &plans),
             ProjectError::PathTaken { resource, .. } => conflict("path_taken")
                 .because("a path can be registered once")
-                .hint(format!("agents resource show {resource}"))
-                .hint(format!("agents project link-resource PROJECT {resource}"))
+                .hint(NextStep::send(&ResourceShow {
+                    name: resource.clone(),
+                }))
+                .hint(NextStep::fill_in::<ProjectLinkResource>(&[
+                    ("project", "PROJECT"),
+                    ("resource", &resource.to_string()),
+                ]))
                 .with("resource", resource.to_string().into()),
             ProjectError::Linked { resource, projects } => {
-                let hint = |project| format!("agents project unlink-resource {project} {resource}");
+                let resource = resource.to_string();
+                let hint = |project: &String| {
+                    let arguments = [("project", project.as_str()), ("resource", &resource)];
+                    NextStep::fill_in::<ProjectUnlinkResource>(&arguments)
+                };
                 let hints = projects.iter().take(NAMED_MAXIMUM).map(hint);
                 let mut failure =
                     conflict("linked").because("plans of these projects may still need it");
-                failure.next_steps.extend(hints.map(NextStep::from));
+                failure.next_steps.extend(hints);
                 failure.with("projects", projects.into())
             }
         }
@@ -63,16 +82,16 @@ fn store_failure(error: StoreError) -> RequestError {
             let entity = *entity;
             RequestError::from(error)
                 .because(format!("no {entity} has that name, or it was deleted"))
-                .hint(format!("agents {entity} list"))
+                .hints(list_step(entity))
         }
         StoreError::Taken {
             key: UniqueKey::Name(noun),
             name,
             ..
         } => {
-            let show = format!("agents {noun} show {name}");
+            let show = show_record_step(*noun, name);
             let reason = format!("no two {noun}s have the same name");
-            RequestError::from(error).because(reason).hint(show)
+            RequestError::from(error).because(reason).hints(show)
         }
         _ => error.into(),
     }
@@ -80,45 +99,32 @@ fn store_failure(error: StoreError) -> RequestError {
 
 /// Returns the failure for a project with unfinished plans, with both ways to resolve it.
 fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
-    let mut resolution: Vec<String> = plans
-        .iter()
-        .map(|plan| format!("agents plan cancel {}", plan.identity.plan_id.short()))
-        .take(NAMED_MAXIMUM)
-        .collect();
-    resolution.push(format!("agents project delete {project} --force"));
-    delete_failure(message, plans, resolution).kind("delete_blocked")
+    let delete = delete_project_step(project).with_flag("force");
+    delete_failure(message, plans, cancel_step)
+        .kind("delete_blocked")
+        .hint(delete)
 }
 
 /// Returns the failure for plans that other processes run: they were asked to stop, and the user
 /// can delete the project later.
 fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
-    let mut resolution: Vec<String> = plans
-        .iter()
-        .map(|plan| format!("agents plan status {}", plan.identity.plan_id.short()))
-        .take(NAMED_MAXIMUM)
-        .collect();
-    resolution.push(format!(
-        "when they have stopped: agents project delete {project} --force"
-    ));
-    delete_failure(message, plans, resolution)
+    let delete = delete_project_step(project).with_flag("force");
+    delete_failure(message, plans, status_step)
         .kind("stopping")
         .because("nothing was deleted and no other plan was cancelled")
+        .hint(delete.with_condition("when they have stopped"))
 }
 
 /// Returns the failure for plans that can no longer be cancelled and must be finished first.
 fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
-    let mut resolution: Vec<String> = plans
-        .iter()
-        .map(|plan| format!("agents plan execute {}", plan.identity.plan_id.short()))
-        .take(NAMED_MAXIMUM)
-        .collect();
-    resolution.push(format!("then: agents project delete {project}"));
-    delete_failure(message, plans, resolution)
+    delete_failure(message, plans, execute_step)
         .kind("applying")
         .because("nothing was deleted and no plan was cancelled")
+        .hint(delete_project_step(project).with_condition("then"))
 }
 
-fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> RequestError {
+/// Returns the failure for plans that block a deletion, with a step for each of them.
+fn delete_failure(message: &str, plans: &[Plan], step: fn(PlanId) -> NextStep) -> RequestError {
     let mut failure = RequestError::new(ExitClass::Conflict, message);
     for plan in plans.iter().take(NAMED_MAXIMUM) {
         let id = plan.identity.plan_id.short();
@@ -127,13 +133,11 @@ fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> Req
     if let Some(more) = plans.len().checked_sub(NAMED_MAXIMUM).filter(|&it| it > 0) {
         failure = failure.because(format!("and {more} more"));
     }
-    failure
-        .next_steps
-        .extend(resolution.iter().cloned().map(NextStep::from));
     let named: Vec<Value> = plans.iter().map(blocking_plan_data).collect();
+    let named_plans = plans.iter().take(NAMED_MAXIMUM);
     failure
+        .hints(named_plans.map(|plan| step(plan.identity.plan_id)))
         .with("delete_blocked", named.into())
-        .with("resolution", resolution.into())
 }
 
 fn blocking_plan_data(plan: &Plan) -> Value {

@@ -1,5 +1,8 @@
 //! Converts errors about actors and validations into failures with hints.
 
+use cleveragents_api::action::ActionArchive;
+use cleveragents_api::actor::{ActorRemove, ActorValidate};
+use cleveragents_api::validation::{ValidationAttach, ValidationDetach, ValidationList};
 use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::{NamespacedName, Timestamp};
@@ -9,8 +12,9 @@ use cleveragents_ports::{Entity, StoreError};
 
 use super::RequestError;
 use crate::nearest::nearest;
+use crate::next_steps::{actors_step, list_step, show_record_step};
 
-/// How many names a message lists; JSON output lists all.
+/// Number of names that a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
 impl From<ActorRegistryError> for RequestError {
@@ -20,11 +24,11 @@ impl From<ActorRegistryError> for RequestError {
             ActorRegistryError::Store(error) => error.into(),
             ActorRegistryError::Invalid(_) => Self::usage(shown)
                 .kind("invalid")
-                .hint("agents actor validate --config FILE"),
+                .hint(NextStep::fill_in::<ActorValidate>(&[("config", "FILE")])),
             ActorRegistryError::BuiltIn { .. } => Self::new(ExitClass::Conflict, shown)
                 .kind("built_in")
                 .because("it is a part of the program")
-                .hint("agents actor list"),
+                .hint(actors_step()),
             ActorRegistryError::ReservedForModel { .. } => Self::new(ExitClass::Conflict, shown)
                 .kind("built_in")
                 .because("names of models that are configured cannot be taken")
@@ -35,8 +39,11 @@ impl From<ActorRegistryError> for RequestError {
                     .kind("in_use")
                     .because(format!("used by {}", join_few(&names)))
                     .because("their plans could not start without it")
-                    .hint(format!("agents action archive {}", names[0]))
-                    .hint(format!("agents actor remove {name} --force"))
+                    .hint(NextStep::send(&ActionArchive {
+                        name: actions[0].clone(),
+                        folder: None,
+                    }))
+                    .hint(NextStep::send(&ActorRemove { name, force: true }))
                     .with("actions", names.into())
             }
         }
@@ -54,16 +61,19 @@ impl From<ValidationRegistryError> for RequestError {
             ValidationRegistryError::Arguments(_) => Self::usage("the arguments do not match")
                 .kind("argument")
                 .because(shown)
-                .hint("agents validation attach RESOURCE VALIDATION NAME=VALUE"),
+                .hint(NextStep::fill_in::<ValidationAttach>(&[
+                    ("resource", "RESOURCE"),
+                    ("validation", "VALIDATION"),
+                    ("args", "NAME=VALUE"),
+                ])),
             ValidationRegistryError::Attached { name, attachments } => {
                 let what = format!("the validation {name} is attached");
                 let shorts: Vec<String> = attachments.iter().map(|id| short_id(id)).collect();
-                let detach = |id: &String| format!("agents validation detach {id}");
                 let mut failure = Self::new(ExitClass::Conflict, what)
                     .kind("attached")
                     .because(format!("as {}", join_few(&shorts)));
-                let hints = shorts.iter().take(NAMED_MAXIMUM).map(detach);
-                failure.next_steps.extend(hints.map(NextStep::from));
+                let hints = shorts.iter().take(NAMED_MAXIMUM);
+                failure.next_steps.extend(hints.map(|id| detach_step(id)));
                 failure.with("attachments", attachments.into())
             }
             ValidationRegistryError::AttachedAlready {
@@ -76,15 +86,16 @@ impl From<ValidationRegistryError> for RequestError {
                     .because(
                         "in one scope it is attached to a resource once for the same arguments",
                     )
-                    .hint("agents validation list")
-                    .hint(format!(
-                        "agents validation detach {}",
-                        short_id(&attachment)
-                    ))
+                    .hint(NextStep::send(&ValidationList::default()))
+                    .hint(detach_step(&short_id(&attachment)))
                     .with("attachment_id", attachment.into())
             }
         }
     }
+}
+
+fn detach_step(short_id: &str) -> NextStep {
+    NextStep::fill_in::<ValidationDetach>(&[("attachment", short_id)])
 }
 
 /// Returns the short form of an attachment id.
@@ -137,7 +148,7 @@ pub fn unknown_name_failure(
     let mut failure =
         RequestError::from(missing).because("it was never added under this name, or was removed");
     for near in nearest(name, known) {
-        failure = failure.hint(format!("agents {entity} show {near}"));
+        failure = failure.hints(show_record_step(entity, &near.to_string()));
     }
-    failure.hint(format!("agents {entity} list"))
+    failure.hints(list_step(entity))
 }

@@ -1,6 +1,8 @@
 //! Converts errors of the store into failures with exit code, reason and hints.
 
-use cleveragents_api::ExitClass;
+use cleveragents_api::action::ActionList;
+use cleveragents_api::gc::Gc;
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_ports::{StoreError, UniqueKey};
 
 use super::{RequestError, display_path, excerpt};
@@ -41,7 +43,9 @@ fn refused_failure(error: &StoreError) -> Option<RequestError> {
             .kind("too_long")
             .because(error.to_string())
             .hint("give a shorter one"),
-        StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
+        StoreError::Archived { .. } => {
+            conflict("archived").hint(NextStep::send(&ActionList::default()))
+        }
         StoreError::Refused { .. } => {
             conflict("refused").hint("check its current state, then repeat the command")
         }
@@ -103,7 +107,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
                 .kind("full")
                 .because(reason)
                 .hint("free some space, then repeat the command")
-                .hint("agents gc")
+                .hint(NextStep::send(&Gc::default()))
         }
         StoreError::NotWritable { path, reason } => {
             let what = format!("{} cannot be written", display_path(path));

@@ -10,7 +10,9 @@ use cleveragents_ports::StoreError;
 use super::{details, with_list_hint};
 use crate::app::{App, Caller, Handler};
 use crate::failure::{RequestError, excerpt};
-use crate::format::format_count;
+use crate::invariant::plan_id;
+use crate::services::Services;
+use crate::text::format_length;
 
 impl Handler<InvariantAdd> for App {
     async fn handle(
@@ -20,14 +22,14 @@ impl Handler<InvariantAdd> for App {
     ) -> Result<Reply<AddedInvariants>, RequestError> {
         let project = request.project.clone();
         let named = |failure| with_list_hint(failure, project.as_ref());
-        let text = self.mask_secrets(request.text.trim())?;
+        let text = self.services.mask_secrets(request.text.trim())?;
         let non_overridable = request.non_overridable;
         let new = NewRule {
             text,
-            scopes: self.scopes(request).await.map_err(named)?,
+            scopes: scopes(&self.services, request).await.map_err(named)?,
             non_overridable,
         };
-        let added = self.invariants().add(new, &caller.who).await;
+        let added = self.services.invariants().add(new, &caller.who).await;
         let added = added.map_err(|error| named(add_failure(error)))?;
         let said = message(&added);
         let answer = AddedInvariants {
@@ -38,19 +40,20 @@ impl Handler<InvariantAdd> for App {
     }
 }
 
-impl App {
-    async fn scopes(&self, request: InvariantAdd) -> Result<Vec<InvariantScope>, RequestError> {
-        let actions = request.action.into_iter().map(InvariantScope::Action);
-        let mut scopes: Vec<InvariantScope> = actions.collect();
-        scopes.extend(request.project.map(InvariantScope::Project));
-        for plan in &request.plan {
-            scopes.push(InvariantScope::Plan(self.plan_id(plan).await?));
-        }
-        if scopes.is_empty() {
-            scopes.push(InvariantScope::Global);
-        }
-        Ok(scopes)
+async fn scopes(
+    services: &Services,
+    request: InvariantAdd,
+) -> Result<Vec<InvariantScope>, RequestError> {
+    let actions = request.action.into_iter().map(InvariantScope::Action);
+    let mut scopes: Vec<InvariantScope> = actions.collect();
+    scopes.extend(request.project.map(InvariantScope::Project));
+    for plan in &request.plan {
+        scopes.push(InvariantScope::Plan(plan_id(services, plan).await?));
     }
+    if scopes.is_empty() {
+        scopes.push(InvariantScope::Global);
+    }
+    Ok(scopes)
 }
 
 fn message(added: &[Invariant]) -> String {
@@ -66,7 +69,7 @@ fn message(added: &[Invariant]) -> String {
                 format!("Invariant added for the plan {}", plan.short())
             }
         },
-        _ => format!("{} added", format_count(added.len(), "invariant")),
+        _ => format!("{} added", format_length(added.len(), "invariant")),
     }
 }
 

@@ -11,7 +11,9 @@ use cleveragents_engine::invariants::{EffectiveRules, InvariantTarget};
 use super::{details, rule_details, with_list_hint};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::format::format_count;
+use crate::invariant::plan_id;
+use crate::services::Services;
+use crate::text::format_length;
 
 impl Handler<InvariantList> for App {
     async fn handle(
@@ -22,9 +24,9 @@ impl Handler<InvariantList> for App {
         check_scopes(&request)?;
         let project = request.project.clone();
         let listed = if request.effective {
-            self.list_effective(request).await
+            list_effective(&self.services, request).await
         } else {
-            self.list_added(request).await
+            list_added(&self.services, request).await
         };
         listed.map_err(|failure| with_list_hint(failure, project.as_ref()))
     }
@@ -64,73 +66,71 @@ fn check_scopes(request: &InvariantList) -> Result<(), RequestError> {
     }
 }
 
-impl App {
-    async fn list_added(
-        &self,
-        request: InvariantList,
-    ) -> Result<Reply<InvariantPage>, RequestError> {
-        let scope = match (request.project, request.action, &request.plan) {
-            (Some(name), _, _) => Some(InvariantScope::Project(name)),
-            (_, Some(name), _) => Some(InvariantScope::Action(name)),
-            (_, _, Some(plan)) => Some(InvariantScope::Plan(self.plan_id(plan).await?)),
-            _ => request.global.then_some(InvariantScope::Global),
-        };
-        let filters = InvariantFilters {
-            scope: scope.as_ref().map(InvariantScope::kind),
-            target: scope.as_ref().and_then(InvariantScope::target),
-            ..InvariantFilters::default()
-        };
-        let rules = self.invariants().list(scope).await?;
-        let total = rules.len();
-        let limit = request.limit.unwrap_or(usize::MAX);
-        let invariants: Vec<InvariantDetails> = rules.iter().take(limit).map(details).collect();
-        let said = format!("{} listed", format_count(invariants.len(), "invariant"));
-        let reply = Reply::new(InvariantPage {
-            invariants,
+async fn list_added(
+    services: &Services,
+    request: InvariantList,
+) -> Result<Reply<InvariantPage>, RequestError> {
+    let scope = match (request.project, request.action, &request.plan) {
+        (Some(name), _, _) => Some(InvariantScope::Project(name)),
+        (_, Some(name), _) => Some(InvariantScope::Action(name)),
+        (_, _, Some(plan)) => Some(InvariantScope::Plan(plan_id(services, plan).await?)),
+        _ => request.global.then_some(InvariantScope::Global),
+    };
+    let filters = InvariantFilters {
+        scope: scope.as_ref().map(InvariantScope::kind),
+        target: scope.as_ref().and_then(InvariantScope::target),
+        ..InvariantFilters::default()
+    };
+    let rules = services.invariants().list(scope).await?;
+    let total = rules.len();
+    let limit = request.limit.unwrap_or(usize::MAX);
+    let invariants: Vec<InvariantDetails> = rules.iter().take(limit).map(details).collect();
+    let said = format!("{} listed", format_length(invariants.len(), "invariant"));
+    let reply = Reply::new(InvariantPage {
+        invariants,
+        shadowed: None,
+        filters,
+        summary: InvariantCounts {
+            total,
             shadowed: None,
-            filters,
-            summary: InvariantCounts {
-                total,
-                shadowed: None,
-            },
-        });
-        let reply = reply.info(said);
-        Ok(match total {
-            0 => reply.hint(NextStep::fill_in::<InvariantAdd>(&[("text", "TEXT")])),
-            _ => reply,
-        })
-    }
+        },
+    });
+    let reply = reply.info(said);
+    Ok(match total {
+        0 => reply.hint(NextStep::fill_in::<InvariantAdd>(&[("text", "TEXT")])),
+        _ => reply,
+    })
+}
 
-    async fn list_effective(
-        &self,
-        request: InvariantList,
-    ) -> Result<Reply<InvariantPage>, RequestError> {
-        let mut filters = InvariantFilters {
-            effective: true,
-            ..InvariantFilters::default()
-        };
-        let target = match &request.plan {
-            Some(plan) => {
-                let plan = self.plan_id(plan).await?;
-                filters.plan = Some(plan);
-                InvariantTarget::Plan(plan)
+async fn list_effective(
+    services: &Services,
+    request: InvariantList,
+) -> Result<Reply<InvariantPage>, RequestError> {
+    let mut filters = InvariantFilters {
+        effective: true,
+        ..InvariantFilters::default()
+    };
+    let target = match &request.plan {
+        Some(plan) => {
+            let plan = plan_id(services, plan).await?;
+            filters.plan = Some(plan);
+            InvariantTarget::Plan(plan)
+        }
+        None => {
+            filters.project.clone_from(&request.project);
+            filters.action.clone_from(&request.action);
+            InvariantTarget::FuturePlans {
+                projects: request.project.into_iter().collect(),
+                action: request.action,
             }
-            None => {
-                filters.project.clone_from(&request.project);
-                filters.action.clone_from(&request.action);
-                InvariantTarget::FuturePlans {
-                    projects: request.project.into_iter().collect(),
-                    action: request.action,
-                }
-            }
-        };
-        let effective = self.invariants().effective_rules(target).await?;
-        let limit = request.limit.unwrap_or(usize::MAX);
-        let page = effective_page(&effective, limit, filters);
-        let number = page.invariants.len();
-        let said = format!("{} in effect", format_count(number, "invariant"));
-        Ok(Reply::new(page).info(said))
-    }
+        }
+    };
+    let effective = services.invariants().effective_rules(target).await?;
+    let limit = request.limit.unwrap_or(usize::MAX);
+    let page = effective_page(&effective, limit, filters);
+    let number = page.invariants.len();
+    let said = format!("{} in effect", format_length(number, "invariant"));
+    Ok(Reply::new(page).info(said))
 }
 
 fn effective_page(

@@ -13,7 +13,11 @@ impl Handler<InvariantRemove> for App {
         request: InvariantRemove,
         caller: &Caller,
     ) -> Result<Reply<InvariantDetails>, RequestError> {
-        let removed = self.invariants().remove(request.id, &caller.who).await;
+        let removed = self
+            .services
+            .invariants()
+            .remove(request.id, &caller.who)
+            .await;
         let removed = removed.map_err(|error| {
             let failure = RequestError::from(error);
             match failure.exit {

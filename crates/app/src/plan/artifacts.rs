@@ -11,6 +11,7 @@ use cleveragents_engine::execution::results::{self, Artifact};
 use crate::app::{App, Caller, Handler};
 use crate::changes::format_line_counts;
 use crate::failure::RequestError;
+use crate::plan::find::find_plan;
 use crate::text::{format_length, format_size};
 
 impl Handler<PlanArtifacts> for App {
@@ -19,9 +20,9 @@ impl Handler<PlanArtifacts> for App {
         request: PlanArtifacts,
         _: &Caller,
     ) -> Result<Reply<ArtifactPage>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
-        let found = self.results()?.artifacts(id).await?;
+        let found = self.services.results()?.artifacts(id).await?;
         let artifacts: Vec<PlanArtifact> = found.artifacts.into_iter().map(artifact).collect();
         let total = artifacts.len();
         let reply = Reply::new(ArtifactPage {

@@ -6,6 +6,7 @@ use cleveragents_api::plan::checkpoints::{CheckpointCounts, CheckpointPage, Plan
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::find::find_plan;
 use crate::text::format_length;
 
 impl Handler<PlanCheckpoints> for App {
@@ -14,9 +15,13 @@ impl Handler<PlanCheckpoints> for App {
         request: PlanCheckpoints,
         _: &Caller,
     ) -> Result<Reply<CheckpointPage>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
-        let found = self.store().read(move |tx| tx.checkpoints_of(id)).await?;
+        let found = self
+            .services
+            .store()
+            .read(move |tx| tx.checkpoints_of(id))
+            .await?;
         let total = found.len();
         let newest_first = found.into_iter().rev().map(PlanCheckpoint::from);
         let reply = Reply::new(CheckpointPage {

@@ -6,6 +6,7 @@ use cleveragents_api::{NextStep, Reply};
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::find::find_plan;
 
 impl Handler<PlanDelete> for App {
     async fn handle(
@@ -13,9 +14,9 @@ impl Handler<PlanDelete> for App {
         request: PlanDelete,
         caller: &Caller,
     ) -> Result<Reply<DeletedPlan>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
-        let deleted = self.lifecycle().delete(id, &caller.who).await?;
+        let deleted = self.services.lifecycle().delete(id, &caller.who).await?;
         let answer = DeletedPlan {
             plan: PlanSummary::from(&deleted),
             deleted: true,

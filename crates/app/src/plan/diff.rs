@@ -1,8 +1,7 @@
 //! `plan.diff`
 
 use cleveragents_api::plan::diff::{
-    DiffFile, DiffResource, DiffSummary, FilePreview, FileStatus, HunkPreview, PlanDiffAnswer,
-    RiskAssessment,
+    DiffFile, DiffResource, DiffSummary, FilePreview, HunkPreview, PlanDiffAnswer, RiskAssessment,
 };
 use cleveragents_api::plan::summary::project_names;
 use cleveragents_api::plan::{PlanDiff, PlanStatus};
@@ -11,12 +10,15 @@ use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState};
 use cleveragents_engine::execution::patch::{FilePatch, PatchHunk, file_patches};
 use cleveragents_engine::execution::results::{self, ResourceDiff};
 use cleveragents_engine::execution::{ResultsError, Selection};
-use cleveragents_ports::sandbox::{DiffChange, DiffStat};
+use cleveragents_ports::sandbox::DiffStat;
 use serde_json::json;
 
 use crate::app::{App, Caller, Handler};
-use crate::changes::{format_line_counts, sum_lines};
+use crate::changes::{file_status, format_line_counts, sum_lines};
 use crate::failure::RequestError;
+use crate::next_steps::{apply_step, execute_step};
+use crate::plan::find::find_plan;
+use crate::plan::result_warnings::secret_warnings;
 use crate::text::format_count;
 
 /// Limits of the preview: files, hunks per file and lines per hunk.
@@ -30,14 +32,14 @@ impl Handler<PlanDiff> for App {
         request: PlanDiff,
         _: &Caller,
     ) -> Result<Reply<PlanDiffAnswer>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let selection = Selection {
             resource: request.resource,
             paths: request.files,
         };
-        let results = self.results()?;
+        let results = self.services.results()?;
         let diff = results.diff(plan.identity.plan_id, selection).await?;
-        let warnings = self.secret_warnings(&diff).await?;
+        let warnings = secret_warnings(&self.services, &diff).await?;
         let answer = answer(&diff)?;
         if request.patch {
             check_single_patch(&answer)?;
@@ -47,13 +49,13 @@ impl Handler<PlanDiff> for App {
     }
 }
 
-fn messages(diff: &results::PlanDiff, reply: Reply<PlanDiffAnswer>) -> Reply<PlanDiffAnswer> {
+fn messages(diff: &results::ResultDiff, reply: Reply<PlanDiffAnswer>) -> Reply<PlanDiffAnswer> {
     let id = diff.plan.identity.plan_id;
     if reply.answer.files.is_empty() {
         return if diff.resources.is_empty() {
             reply
                 .info("no changes yet: the plan has no sandbox")
-                .hint(format!("agents plan execute {id}"))
+                .hint(execute_step(id))
         } else {
             reply.info("no changes")
         };
@@ -77,7 +79,7 @@ fn check_single_patch(answer: &PlanDiffAnswer) -> Result<(), RequestError> {
     Err(failure.with("candidates", json!(names)))
 }
 
-fn answer(diff: &results::PlanDiff) -> Result<PlanDiffAnswer, RequestError> {
+fn answer(diff: &results::ResultDiff) -> Result<PlanDiffAnswer, RequestError> {
     let mut files = Vec::new();
     let mut patch_preview = Vec::new();
     let mut resources = Vec::new();
@@ -147,13 +149,7 @@ fn diff_file(file: &DiffStat, resource: &NamespacedName) -> DiffFile {
     DiffFile {
         path: file.path.clone(),
         change: format_line_counts(file.lines),
-        status: match file.change {
-            DiffChange::Added => FileStatus::Added,
-            DiffChange::Deleted => FileStatus::Deleted,
-            DiffChange::Modified => FileStatus::Modified,
-            DiffChange::Renamed => FileStatus::Renamed,
-            DiffChange::Retyped => FileStatus::Retyped,
-        },
+        status: file_status(file.change),
         renamed_from: file.renamed_from.clone(),
         resource: resource.clone(),
     }
@@ -190,11 +186,9 @@ fn next_step(plan: &Plan) -> Option<NextStep> {
     let (id, at) = (plan.identity.plan_id, plan.position);
     match (at.phase(), at.state()) {
         _ if at.is_terminal() => None,
-        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => {
-            Some(format!("agents plan apply {id}").into())
-        }
+        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => Some(apply_step(id)),
         (_, PlanState::Errored | PlanState::Constrained | PlanState::Complete) => {
-            Some(format!("agents plan execute {id}").into())
+            Some(execute_step(id))
         }
         _ => Some(NextStep::send(&PlanStatus { plan: id.into() })),
     }

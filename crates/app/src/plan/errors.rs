@@ -1,11 +1,14 @@
 //! `plan.errors`
 
 use cleveragents_api::plan::PlanErrors;
-use cleveragents_api::plan::errors::{ErrorCounts, PlanError, PlanErrorsAnswer};
+use cleveragents_api::plan::errors::{ErrorCounts, ErrorHint, PlanError, PlanErrorsAnswer};
 use cleveragents_api::{NextStep, Reply};
+use cleveragents_domain::ErrorRecord;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::find::find_plan;
+use crate::plan::recovery::recovery_steps;
 use crate::text::format_length;
 
 impl Handler<PlanErrors> for App {
@@ -14,16 +17,17 @@ impl Handler<PlanErrors> for App {
         request: PlanErrors,
         _: &Caller,
     ) -> Result<Reply<PlanErrorsAnswer>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
-        let history = self.recovery().history(id).await?;
+        let history = self.services.error_history().history(id).await?;
         let said = match history.len() {
             0 => "no errors".to_owned(),
             number => format!("{} listed", format_length(number, "error")),
         };
         let newest = history.iter().max_by_key(|error| error.at);
         let newest = newest.filter(|_| !plan.position.is_terminal());
-        let hints = newest.map_or(Vec::new(), |error| error.hints.clone());
+        let text = |step: &NextStep| self.services.adapters().next_step_text(step);
+        let steps = newest.map_or(Vec::new(), recovery_steps);
         let reply = Reply::new(PlanErrorsAnswer {
             plan_id: id,
             name: plan.name,
@@ -33,9 +37,36 @@ impl Handler<PlanErrors> for App {
                 total: history.len(),
                 occurrences: history.iter().map(|error| error.occurrences).sum(),
             },
-            errors: history.into_iter().map(PlanError::from).collect(),
+            errors: history
+                .into_iter()
+                .map(|error| plan_error(error, text))
+                .collect(),
         });
-        let steps = hints.into_iter().map(|hint| NextStep::from(hint.command));
+        let steps = steps.into_iter().map(|it| it.step);
         Ok(steps.fold(reply.info(said), Reply::hint))
+    }
+}
+
+/// Returns a recorded error with the steps that can help, which `text` writes in the form of the
+/// front end.
+pub fn plan_error(error: ErrorRecord, text: impl Fn(&NextStep) -> String) -> PlanError {
+    let hints = recovery_steps(&error).into_iter().map(|it| ErrorHint {
+        action: it.action,
+        message: it.message,
+        cli_command: text(&it.step),
+    });
+    PlanError {
+        recovery_hints: hints.collect(),
+        id: error.id,
+        sequence: error.sequence,
+        category: error.category,
+        message: error.message,
+        phase: error.phase,
+        step: error.step,
+        attempt: error.attempt,
+        cause_chain: error.cause_chain,
+        recovery: error.recovery,
+        occurrences: error.occurrences,
+        at: error.at,
     }
 }

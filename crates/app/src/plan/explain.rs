@@ -11,6 +11,8 @@ use cleveragents_engine::decisions::{DecisionExplanation, Impact, ImpactLevel, S
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::next_steps::correct_step;
+use crate::services::Services;
 
 impl Handler<PlanExplain> for App {
     async fn handle(
@@ -19,9 +21,9 @@ impl Handler<PlanExplain> for App {
         _: &Caller,
     ) -> Result<Reply<ExplainedDecision>, RequestError> {
         let fragment = request.decision.0.clone();
-        let explained = self.decisions().explain(fragment).await?;
+        let explained = self.services.decisions().explain(fragment).await?;
         let warnings = warnings(&request, &explained);
-        let reply = Reply::new(answer(&request, explained));
+        let reply = Reply::new(answer(&self.services, &request, explained));
         Ok(warnings.into_iter().fold(reply, Reply::warn))
     }
 }
@@ -41,7 +43,11 @@ fn warnings(request: &PlanExplain, explained: &DecisionExplanation) -> Vec<&'sta
     warnings
 }
 
-fn answer(request: &PlanExplain, explained: DecisionExplanation) -> ExplainedDecision {
+fn answer(
+    services: &Services,
+    request: &PlanExplain,
+    explained: DecisionExplanation,
+) -> ExplainedDecision {
     let decision = &explained.decision;
     let path = &explained.path_to_root;
     let context_snapshot = context_snapshot(decision, &explained.context);
@@ -70,7 +76,7 @@ fn answer(request: &PlanExplain, explained: DecisionExplanation) -> ExplainedDec
         impact: impact(&explained.impact),
         context_snapshot,
         rationale: decision.rationale.clone(),
-        correction_hint: correction_hint(decision),
+        correction_hint: correction_hint(services, decision),
         reasoning: request
             .show_reasoning
             .then(|| decision.actor_reasoning.clone()),
@@ -79,7 +85,6 @@ fn answer(request: &PlanExplain, explained: DecisionExplanation) -> ExplainedDec
     }
 }
 
-/// Returns the stored text of the context and its parts.
 fn stored_text(context: StoredContext) -> (Option<String>, Vec<ContextPart>) {
     let StoredContext::Kept { text, items } = context else {
         return (None, Vec::new());
@@ -113,11 +118,15 @@ fn impact(impact: &Impact) -> DecisionImpact {
         downstream_decisions: impact.downstream.len(),
         downstream_child_plans: impact.child_plans.len(),
         artifacts_produced: impact.artifacts.len(),
-        correction_impact: match impact.level() {
-            ImpactLevel::Low => CorrectionImpact::Low,
-            ImpactLevel::Medium => CorrectionImpact::Medium,
-            ImpactLevel::High => CorrectionImpact::High,
-        },
+        correction_impact: correction_impact(impact.level()),
+    }
+}
+
+pub(super) fn correction_impact(level: ImpactLevel) -> CorrectionImpact {
+    match level {
+        ImpactLevel::Low => CorrectionImpact::Low,
+        ImpactLevel::Medium => CorrectionImpact::Medium,
+        ImpactLevel::High => CorrectionImpact::High,
     }
 }
 
@@ -142,14 +151,12 @@ fn context_snapshot(decision: &Decision, context: &StoredContext) -> DecisionCon
     }
 }
 
-/// Returns the command that corrects this decision, or why it cannot be corrected.
-fn correction_hint(decision: &Decision) -> String {
+/// Returns the step that corrects this decision, or why it cannot be corrected.
+fn correction_hint(services: &Services, decision: &Decision) -> String {
     if decision.is_superseded {
         "a decision that was superseded cannot be corrected".to_owned()
     } else {
-        format!(
-            "agents plan correct --mode revert --guidance TEXT {}",
-            decision.decision_id
-        )
+        let step = correct_step(&decision.decision_id.to_string());
+        services.adapters().next_step_text(&step)
     }
 }

@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_api::Reply;
 use cleveragents_api::plan::list::{ListedPlan, PlanCounts, PlanFilters, PlanPage};
 use cleveragents_api::plan::summary::project_names;
 use cleveragents_api::plan::{PlanList, PlanSummary};
+use cleveragents_api::project::ProjectList;
+use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::{Plan, PlanState, Timestamp};
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::{PlanCursor, PlanFilter, StoreError};
 
 use super::elapsed;
+use crate::action::unknown_action_failure;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::name_pattern::NamePattern;
 use crate::project_actions::UnknownAction;
+use crate::services::Services;
 use crate::text::{format_duration, format_length};
 
-/// How many plans are read at once when matching a pattern.
+/// Number of plans that one read returns when matching a pattern.
 const PAGE: u32 = 500;
 
 /// The listed plans, and counts over all that match.
@@ -45,85 +48,87 @@ impl Handler<PlanList> for App {
         let found = match &pattern {
             None => {
                 let limit = request.limit;
-                self.plans_page(PlanFilter { limit, ..filter }).await?
+                plans_page(&self.services, PlanFilter { limit, ..filter }).await?
             }
-            Some(pattern) => self.matching_plans(&filter, pattern, request.limit).await?,
+            Some(pattern) => {
+                matching_plans(&self.services, &filter, pattern, request.limit).await?
+            }
         };
         if found.total == 0 {
-            self.check_names_exist(&request).await?;
+            check_names_exist(&self.services, &request).await?;
         }
-        Ok(page_reply(found, request, self.now()))
+        Ok(page_reply(found, request, self.services.deps().clock.now()))
     }
 }
 
-impl App {
-    async fn plans_page(&self, filter: PlanFilter) -> Result<FoundPlans, RequestError> {
-        let page = self.lifecycle().list_plans(filter).await?;
-        Ok(FoundPlans {
-            plans: page.plans,
-            total: page.total,
-            by_state: page.by_state,
-        })
-    }
+async fn plans_page(services: &Services, filter: PlanFilter) -> Result<FoundPlans, RequestError> {
+    let page = services.lifecycle().list_plans(filter).await?;
+    Ok(FoundPlans {
+        plans: page.plans,
+        total: page.total,
+        by_state: page.by_state,
+    })
+}
 
-    /// Scans all plans page by page; counts the matches and keeps the newest.
-    async fn matching_plans(
-        &self,
-        filter: &PlanFilter,
-        pattern: &NamePattern,
-        limit: Option<u32>,
-    ) -> Result<FoundPlans, RequestError> {
-        let most = limit.map_or(usize::MAX, |limit| limit as usize);
-        let mut found = FoundPlans::default();
-        let mut before = None;
-        loop {
-            let next = PlanFilter {
-                limit: Some(PAGE),
-                before,
-                ..filter.clone()
-            };
-            let plans = self.plans_page(next).await?.plans;
-            let Some(last) = plans.last() else {
-                return Ok(found);
-            };
-            let next = Some(PlanCursor::from(last));
-            if next == before {
-                return Ok(found);
+/// Scans all plans page by page; counts the matches and keeps the newest.
+async fn matching_plans(
+    services: &Services,
+    filter: &PlanFilter,
+    pattern: &NamePattern,
+    limit: Option<u32>,
+) -> Result<FoundPlans, RequestError> {
+    let most = limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut found = FoundPlans::default();
+    let mut before = None;
+    loop {
+        let next = PlanFilter {
+            limit: Some(PAGE),
+            before,
+            ..filter.clone()
+        };
+        let plans = plans_page(services, next).await?.plans;
+        let Some(last) = plans.last() else {
+            return Ok(found);
+        };
+        let next = Some(PlanCursor::from(last));
+        if next == before {
+            return Ok(found);
+        }
+        before = next;
+        for plan in plans {
+            if !matches(&plan, pattern) {
+                continue;
             }
-            before = next;
-            for plan in plans {
-                if !matches(&plan, pattern) {
-                    continue;
-                }
-                found.total += 1;
-                *found.by_state.entry(plan.position.state()).or_default() += 1;
-                if found.plans.len() < most {
-                    found.plans.push(plan);
-                }
+            found.total += 1;
+            *found.by_state.entry(plan.position.state()).or_default() += 1;
+            if found.plans.len() < most {
+                found.plans.push(plan);
             }
         }
     }
+}
 
-    /// Fails if a project or action does not exist. Called only if no plan was found, because plans
-    /// outlive both.
-    async fn check_names_exist(&self, request: &PlanList) -> Result<(), RequestError> {
-        if let Some(project) = request.project.clone() {
-            let look = self.store().read(move |tx| tx.project(&project));
-            let found: Result<_, StoreError> = look.await;
-            found.map_err(|error| RequestError::from(error).hint("agents project list"))?;
-        }
-        if let Some(action) = &request.action {
-            let found = self.lifecycle().action(action.clone()).await;
-            if let Err(LifecycleError::Store(StoreError::NotFound { .. })) = found {
-                let unknown = UnknownAction {
-                    name: action.clone(),
-                    in_files: Vec::new(),
-                };
-                return Err(self.unknown_action_failure(&unknown).await);
-            }
-        }
-        Ok(())
+/// Fails if a project or action does not exist. Called only if no plan was found, because plans
+/// outlive both.
+async fn check_names_exist(services: &Services, request: &PlanList) -> Result<(), RequestError> {
+    if let Some(project) = request.project.clone() {
+        let look = services.store().read(move |tx| tx.project(&project));
+        let found: Result<_, StoreError> = look.await;
+        found.map_err(|error| {
+            RequestError::from(error).hint(NextStep::send(&ProjectList::default()))
+        })?;
     }
+    if let Some(action) = &request.action {
+        let found = services.action_registry().action(action.clone()).await;
+        if let Err(LifecycleError::Store(StoreError::NotFound { .. })) = found {
+            let unknown = UnknownAction {
+                name: action.clone(),
+                in_files: Vec::new(),
+            };
+            return Err(unknown_action_failure(services, &unknown).await);
+        }
+    }
+    Ok(())
 }
 
 fn matches(plan: &Plan, pattern: &NamePattern) -> bool {

@@ -8,6 +8,8 @@ use cleveragents_engine::lifecycle::MessageRecipient;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::next_steps::resume_step;
+use crate::plan::find::find_plan;
 
 impl Handler<PlanPrompt> for App {
     async fn handle(
@@ -16,10 +18,10 @@ impl Handler<PlanPrompt> for App {
         caller: &Caller,
     ) -> Result<Reply<SentGuidance>, RequestError> {
         check_guidance(&request.guidance)?;
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
-        let guidance = self.mask_secrets(&request.guidance)?;
-        let lifecycle = self.lifecycle();
+        let guidance = self.services.mask_secrets(&request.guidance)?;
+        let lifecycle = self.services.lifecycle();
         let prompted = lifecycle.prompt(id, &guidance, &caller.who).await?;
         let answer = |delivered_to| SentGuidance {
             plan: PlanSummary::from(&prompted.plan),
@@ -33,7 +35,7 @@ impl Handler<PlanPrompt> for App {
                 .info("the running process receives it next"),
             MessageRecipient::NextOwner => Reply::new(answer(GuidanceRecipient::NextOwner))
                 .info("the plan receives it when it runs next")
-                .hint(format!("agents plan resume {id}")),
+                .hint(resume_step(id)),
         })
     }
 }

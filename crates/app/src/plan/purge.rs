@@ -7,6 +7,7 @@ use cleveragents_engine::lifecycle::PlanPurgeRequest;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::find::find_journal;
 use crate::text::format_count;
 
 impl Handler<PlanPurge> for App {
@@ -22,15 +23,15 @@ impl Handler<PlanPurge> for App {
                 "--from-seq {first} comes after --to-seq {last}"
             )));
         }
-        let id = self.find_journal(&request.plan).await?;
+        let id = find_journal(&self.services, &request.plan).await?;
         let purge = PlanPurgeRequest {
             plan: id,
             first: request.from_seq,
             last: request.to_seq,
-            reason: self.mask_secrets(&request.reason)?,
+            reason: self.services.mask_secrets(&request.reason)?,
             actor: caller.who.clone(),
         };
-        let erased = self.lifecycle().purge(purge).await?;
+        let erased = self.services.lifecycle().purge(purge).await?;
         let said = match erased.payloads {
             0 => "nothing to erase".to_owned(),
             number => {

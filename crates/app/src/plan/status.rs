@@ -13,6 +13,12 @@ use cleveragents_ports::StoreError;
 use super::{PlanWork, continue_command, describe_waiting, elapsed};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::next_steps::{apply_step, prompt_step, resume_step};
+use crate::plan::find::find_plan;
+use crate::plan::owner::plan_owner;
+use crate::plan::recovery::recovery_steps;
+use crate::plan::work::plan_work;
+use crate::services::Services;
 use crate::text::format_duration;
 
 /// A plan with related records.
@@ -29,32 +35,36 @@ impl Handler<PlanStatus> for App {
         request: PlanStatus,
         _: &Caller,
     ) -> Result<Reply<PlanStatusAnswer>, RequestError> {
-        let plan = self.find_plan(&request.plan).await?;
+        let plan = find_plan(&self.services, &request.plan).await?;
         let id = plan.identity.plan_id;
         let found = FoundPlan {
-            newest_error: self.newest_error(&plan).await?,
-            work: self.plan_work(id).await?,
-            owner: self.plan_owner(id).await?,
+            newest_error: newest_error(&self.services, &plan).await?,
+            work: plan_work(&self.services, &plan).await?,
+            owner: plan_owner(&self.services, id).await?,
             plan,
         };
         let steps = found.next_steps();
-        let reply = Reply::new(found.into_answer(self.now()));
+        let reply = Reply::new(found.into_answer(self.services.deps().clock.now()));
         Ok(steps.into_iter().fold(reply, Reply::hint))
     }
 }
 
-impl App {
-    /// Returns the error at which the plan stopped.
-    pub async fn newest_error(&self, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
-        if !matches!(
-            plan.position.state(),
-            PlanState::Errored | PlanState::Constrained
-        ) {
-            return Ok(None);
-        }
-        let history = self.recovery().history(plan.identity.plan_id).await?;
-        Ok(history.into_iter().max_by_key(|error| error.at))
+/// Returns the error at which the plan stopped.
+pub(crate) async fn newest_error(
+    services: &Services,
+    plan: &Plan,
+) -> Result<Option<ErrorRecord>, StoreError> {
+    if !matches!(
+        plan.position.state(),
+        PlanState::Errored | PlanState::Constrained
+    ) {
+        return Ok(None);
     }
+    let history = services
+        .error_history()
+        .history(plan.identity.plan_id)
+        .await?;
+    Ok(history.into_iter().max_by_key(|error| error.at))
 }
 
 impl FoundPlan {
@@ -65,8 +75,8 @@ impl FoundPlan {
 
     fn next_steps(&self) -> Vec<NextStep> {
         if let Some(error) = &self.newest_error {
-            let commands = error.hints.iter().map(|hint| hint.command.as_str());
-            return commands.map(NextStep::from).collect();
+            let steps = recovery_steps(error).into_iter();
+            return steps.map(|it| it.step).collect();
         }
         let id = self.plan.identity.plan_id;
         if self.is_abandoned() {
@@ -74,10 +84,10 @@ impl FoundPlan {
             let is_undecided = at.point_of_no_return() == PointOfNoReturn::Ahead;
             let step = match at.phase() {
                 // Nothing of it was written, so a new apply is the way on.
-                Phase::Apply if is_undecided => format!("agents plan apply {id}"),
-                _ => format!("agents plan resume {id}"),
+                Phase::Apply if is_undecided => apply_step(id),
+                _ => resume_step(id),
             };
-            return vec![step.into()];
+            return vec![step];
         }
         if let Some(owner) = &self.owner {
             let command = continue_command(owner);
@@ -85,7 +95,7 @@ impl FoundPlan {
         }
         match self.plan.position.waiting() {
             Some(WaitReason::Answer { .. }) => {
-                vec![format!("agents plan prompt {id} \"your answer\"").into()]
+                vec![prompt_step(id)]
             }
             _ => Vec::new(),
         }

@@ -31,9 +31,9 @@ impl Handler<PlanTree> for App {
         } else {
             SupersededVisibility::Hidden
         };
-        let plan = self.lifecycle().find_plan(request.plan.0).await?;
+        let plan = self.services.lifecycle().find_plan(request.plan.0).await?;
         let id = plan.identity.plan_id;
-        let tree = self.decisions().tree(id, superseded).await?;
+        let tree = self.services.decisions().tree(id, superseded).await?;
         let has_hidden = !request.show_superseded && tree.superseded > 0;
         let reply = Reply::new(answer(tree));
         Ok(if has_hidden {
@@ -104,7 +104,7 @@ fn current_strategy(record: StrategyRecord) -> CurrentStrategy {
         decision_id: record.decision_id,
         summary: record.strategy.summary,
         steps: record.strategy.steps,
-        approved_by: record.approved_by,
+        approved_by: record.approved_by.map(|it| it.to_string()),
         approved_at: record.approved_at,
     }
 }

@@ -3,13 +3,13 @@
 use cleveragents_api::plan::PlanVerify;
 use cleveragents_api::plan::verify::VerifiedJournal;
 use cleveragents_api::{ExitClass, Reply};
-use cleveragents_domain::StreamId;
+use cleveragents_domain::{ChainFault, StreamId};
 use cleveragents_engine::journal::verify;
-use cleveragents_ports::journal_verification::ChainFault;
 use serde_json::json;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::find::find_journal;
 
 impl Handler<PlanVerify> for App {
     async fn handle(
@@ -17,9 +17,9 @@ impl Handler<PlanVerify> for App {
         request: PlanVerify,
         _: &Caller,
     ) -> Result<Reply<VerifiedJournal>, RequestError> {
-        let id = self.find_journal(&request.plan).await?;
+        let id = find_journal(&self.services, &request.plan).await?;
         let expect = request.expect.map(|hash| hash.to_ascii_lowercase());
-        let verified = verify(self.store(), StreamId::Plan(id), expect).await?;
+        let verified = verify(self.services.store(), StreamId::Plan(id), expect).await?;
         let found = verified.map_err(|fault| altered_failure(&fault))?;
         let answer = VerifiedJournal {
             plan_id: id,

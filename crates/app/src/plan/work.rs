@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use cleveragents_api::plan::execute::RunCost;
+use cleveragents_domain::changeset::RecordedChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{CheckpointId, PlanId};
 use cleveragents_domain::model_call::ModelSpend;
-use cleveragents_domain::sandbox::SandboxRecord;
+use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
 use cleveragents_domain::strategy::StrategyRecord;
-use cleveragents_domain::{Decision, DecisionType, PlanState, ResourcePath};
+use cleveragents_domain::{
+    Decision, DecisionType, Plan, PlanState, ResourcePath, ValidationSummary,
+};
 use cleveragents_ports::{StoreError, Transaction};
-use serde_json::Value;
 
-use crate::app::App;
+use crate::services::Services;
 
-/// How many changes are read at once.
+/// Number of changes that one read returns.
 const PAGE: u32 = 1000;
 
 /// The recorded work of a plan.
@@ -33,8 +36,8 @@ pub struct PlanWork {
     /// The newest checkpoint, not counting those that a rollback took of the state it replaced.
     pub last_checkpoint: Option<CheckpointId>,
     /// The summary of the newest validation run.
-    pub validation: Option<Value>,
-    /// What was spent on models.
+    pub validation: Option<ValidationSummary>,
+    /// Money and tokens spent on models.
     pub spend: ModelSpend,
     pub child_plans: ChildPlanCounts,
 }
@@ -44,17 +47,40 @@ pub struct PlanWork {
 pub struct ChildPlanCounts {
     pub total: usize,
     pub complete: usize,
+    pub cancelled: usize,
+    /// Whether the files of all their sandboxes still exist.
+    pub are_sandboxes_kept: bool,
 }
 
-impl App {
-    /// Reads the recorded work of a plan.
-    pub async fn plan_work(&self, plan: PlanId) -> Result<PlanWork, StoreError> {
-        self.store().read(move |tx| read_work(tx, plan)).await
+impl PlanWork {
+    /// Returns whether the files of all sandboxes still exist.
+    pub fn are_sandboxes_kept(&self) -> bool {
+        self.sandboxes.iter().all(is_kept)
     }
 }
 
-fn read_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<PlanWork, StoreError> {
-    let attempt = tx.plan(plan)?.attempt;
+fn is_kept(sandbox: &SandboxRecord) -> bool {
+    sandbox.folder == FolderState::Kept
+}
+
+/// Returns what models cost.
+pub(super) fn cost(spend: ModelSpend) -> RunCost {
+    RunCost {
+        tokens: spend.tokens,
+        usd: spend.usd,
+    }
+}
+
+/// Reads the recorded work of a plan.
+pub(crate) async fn plan_work(services: &Services, plan: &Plan) -> Result<PlanWork, StoreError> {
+    let (plan, attempt) = (plan.identity.plan_id, plan.attempt);
+    let read = services
+        .store()
+        .read(move |tx| read_work(tx, plan, attempt));
+    read.await
+}
+
+fn read_work(tx: &mut dyn Transaction, plan: PlanId, attempt: u32) -> Result<PlanWork, StoreError> {
     let decisions = tx.decisions_of(plan)?;
     let standing: Vec<&Decision> = decisions.iter().filter(|it| !it.is_superseded).collect();
     let is_rule = |it: &&&Decision| it.decision_type == DecisionType::InvariantEnforced;
@@ -67,18 +93,12 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<PlanWork, StoreEr
     let last_checkpoint = kept.iter().rfind(on_the_way).map(|it| it.id);
     let mut changes = 0;
     let mut paths: BTreeSet<ResourcePath> = BTreeSet::new();
-    for changeset in tx.changesets_of(plan)? {
-        let mut after = 0;
-        loop {
-            let page = tx.changes_after(changeset.id, after, PAGE)?;
-            let Some(last) = page.last() else { break };
-            after = last.entry.sequence;
-            for change in page.into_iter().filter(|it| it.undone_by.is_none()) {
-                changes += 1;
-                paths.insert(change.entry.path);
-            }
+    for_each_change(tx, plan, |change| {
+        if change.undone_by.is_none() {
+            changes += 1;
+            paths.insert(change.entry.path);
         }
-    }
+    })?;
     let child_plans = count_child_plans(tx, &standing)?;
     Ok(PlanWork {
         strategy: tx.newest_strategy(plan)?,
@@ -96,6 +116,24 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<PlanWork, StoreEr
     })
 }
 
+/// Calls `visit` with all changes of a plan, undone or not.
+pub(super) fn for_each_change(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    mut visit: impl FnMut(RecordedChange),
+) -> Result<(), StoreError> {
+    for changeset in tx.changesets_of(plan)? {
+        let mut after = 0;
+        loop {
+            let page = tx.changes_after(changeset.id, after, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = last.entry.sequence;
+            page.into_iter().for_each(&mut visit);
+        }
+    }
+    Ok(())
+}
+
 /// Counts the plans that the decisions created; deleted ones are left out.
 fn count_child_plans(
     tx: &mut dyn Transaction,
@@ -103,7 +141,10 @@ fn count_child_plans(
 ) -> Result<ChildPlanCounts, StoreError> {
     let ids = decisions.iter().flat_map(|it| &it.downstream_plan_ids);
     let ids: BTreeSet<PlanId> = ids.copied().collect();
-    let mut counts = ChildPlanCounts::default();
+    let mut counts = ChildPlanCounts {
+        are_sandboxes_kept: true,
+        ..ChildPlanCounts::default()
+    };
     for id in ids {
         match tx.plan(id) {
             Ok(child) => {
@@ -112,6 +153,10 @@ fn count_child_plans(
                 if matches!(state, PlanState::Complete | PlanState::Applied) {
                     counts.complete += 1;
                 }
+                if state == PlanState::Cancelled {
+                    counts.cancelled += 1;
+                }
+                counts.are_sandboxes_kept &= tx.sandboxes_of(id)?.iter().all(is_kept);
             }
             Err(StoreError::NotFound { .. }) => {}
             Err(other) => return Err(other),

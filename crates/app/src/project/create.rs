@@ -10,8 +10,8 @@ use cleveragents_engine::projects::{LocatedResource, NewProject};
 use super::{details, link_step, rule};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::format::format_count;
 use crate::resource;
+use crate::text::format_length;
 
 impl Handler<ProjectCreate> for App {
     async fn handle(
@@ -20,10 +20,15 @@ impl Handler<ProjectCreate> for App {
         caller: &Caller,
     ) -> Result<Reply<CreatedProject>, RequestError> {
         let paths = request.path.iter();
-        let locations = paths.map(|path| self.inspect_directory(path)?.to_location());
+        let locations = paths.map(|path| {
+            self.services
+                .adapters()
+                .inspect_directory(path)?
+                .to_location()
+        });
         let locations: Vec<LocatedResource> = locations.collect::<Result<_, _>>()?;
         let rules = request.invariant.iter();
-        let rules = rules.map(|text| self.mask_secrets(text));
+        let rules = rules.map(|text| self.services.mask_secrets(text));
         let invariants: Vec<String> = rules.collect::<Result<_, _>>()?;
         let new = NewProject {
             name: request.name,
@@ -32,7 +37,7 @@ impl Handler<ProjectCreate> for App {
             locations,
             invariants,
         };
-        let created = self.projects().create(new, &caller.who).await?;
+        let created = self.services.projects().create(new, &caller.who).await?;
         let reused = created.reused;
         let resource = |one: Resource| CreatedProjectResource {
             reused: reused.contains(&one.name),
@@ -50,7 +55,7 @@ fn reply(created: CreatedProject) -> Reply<CreatedProject> {
     let name = created.project.name.clone();
     let with = match created.resources.len() {
         0 => "without resources".to_owned(),
-        number => format!("with {}", format_count(number, "resource")),
+        number => format!("with {}", format_length(number, "resource")),
     };
     let reused = created.resources.iter().filter(|it| it.reused);
     let reused: Vec<String> = reused

@@ -14,7 +14,7 @@ impl Handler<ProjectLinkResource> for App {
         caller: &Caller,
     ) -> Result<Reply<ChangedLink>, RequestError> {
         let ProjectLinkResource { project, resource } = request;
-        let service = self.projects();
+        let service = self.services.projects();
         let linking = service.link(project.clone(), resource.clone(), &caller.who);
         let outcome = linking.await?;
         let said = match outcome {

@@ -9,8 +9,8 @@ use cleveragents_engine::projects::ProjectView;
 use super::{create_step, details};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::format::format_listed;
 use crate::name_pattern::NamePattern;
+use crate::text::format_listed;
 
 impl Handler<ProjectList> for App {
     async fn handle(
@@ -20,7 +20,7 @@ impl Handler<ProjectList> for App {
     ) -> Result<Reply<ProjectPage>, RequestError> {
         let pattern = request.regex.as_deref().map(NamePattern::parse);
         let pattern = pattern.transpose()?;
-        let mut found = self.projects().list().await?;
+        let mut found = self.services.projects().list().await?;
         found.retain(|one| {
             let pattern = pattern.as_ref();
             pattern.is_none_or(|pattern| pattern.matches(&one.project.name))

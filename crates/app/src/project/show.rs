@@ -14,7 +14,7 @@ impl Handler<ProjectShow> for App {
         request: ProjectShow,
         _: &Caller,
     ) -> Result<Reply<ProjectContents>, RequestError> {
-        let found = self.projects().show(request.name).await?;
+        let found = self.services.projects().show(request.name).await?;
         let unfinished = found.plans.iter().filter(|(state, _)| !state.is_terminal());
         let plans = ProjectPlans {
             total: found.plans.values().sum(),

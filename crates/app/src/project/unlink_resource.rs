@@ -14,7 +14,7 @@ impl Handler<ProjectUnlinkResource> for App {
         caller: &Caller,
     ) -> Result<Reply<ChangedLink>, RequestError> {
         let ProjectUnlinkResource { project, resource } = request;
-        let service = self.projects();
+        let service = self.services.projects();
         let unlinking = service.unlink(project.clone(), resource.clone(), &caller.who);
         let outcome = unlinking.await?;
         let said = match outcome {

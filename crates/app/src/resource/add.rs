@@ -15,9 +15,9 @@ impl Handler<ResourceAdd> for App {
         request: ResourceAdd,
         caller: &Caller,
     ) -> Result<Reply<ResourceDetails>, RequestError> {
-        let directory = self.inspect_directory(&request.path)?;
+        let directory = self.services.adapters().inspect_directory(&request.path)?;
         let location = directory.to_location_as(request.resource_type)?;
-        let service = self.projects();
+        let service = self.services.projects();
         let adding = service.add_resource(request.name, location, &caller.who);
         let resource = details(adding.await?);
         let (said, link) = (

@@ -8,7 +8,7 @@ use cleveragents_api::resource::{
 use super::{add_step, linked};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::format::format_listed;
+use crate::text::format_listed;
 
 impl Handler<ResourceList> for App {
     async fn handle(
@@ -20,7 +20,7 @@ impl Handler<ResourceList> for App {
             resource_type,
             limit,
         } = request;
-        let mut found = self.projects().project_map().await?.resources;
+        let mut found = self.services.projects().project_map().await?.resources;
         found.retain(|one| resource_type.is_none_or(|it| one.resource.resource_type == it));
         let total = found.len();
         let most = limit.map_or(usize::MAX, |limit| {

@@ -13,7 +13,7 @@ impl Handler<ResourceRemove> for App {
         request: ResourceRemove,
         caller: &Caller,
     ) -> Result<Reply<RemovedResource>, RequestError> {
-        let service = self.projects();
+        let service = self.services.projects();
         let removed = service.remove_resource(request.name, &caller.who).await?;
         let said = format!("resource {} removed, its files stay", removed.name);
         let answer = RemovedResource {

@@ -13,7 +13,7 @@ impl Handler<ResourceShow> for App {
         request: ResourceShow,
         _: &Caller,
     ) -> Result<Reply<LinkedResource>, RequestError> {
-        let found = linked(self.projects().show_resource(request.name).await?);
+        let found = linked(self.services.projects().show_resource(request.name).await?);
         let link = found
             .projects
             .is_empty()

@@ -20,7 +20,7 @@ impl Handler<ResourceTree> for App {
         request: ResourceTree,
         _: &Caller,
     ) -> Result<Reply<ResourceTreeRows>, RequestError> {
-        let map = self.projects().project_map().await?;
+        let map = self.services.projects().project_map().await?;
         let tree = match request.name {
             Some(name) => rows_below(&map, &name)?,
             None => all_rows(&map),

@@ -12,7 +12,7 @@ use crate::name_pattern::NamePattern;
 
 impl Handler<ToolList> for App {
     async fn handle(&self, request: ToolList, _: &Caller) -> Result<Reply<ToolPage>, RequestError> {
-        list_tools(request, &*self.toolbox()?)
+        list_tools(request, &*self.services.adapters().toolbox()?)
     }
 }
 

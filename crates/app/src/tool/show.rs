@@ -1,6 +1,6 @@
 //! `tool.show`
 
-use cleveragents_api::tool::{ToolDetails, ToolList, ToolShow};
+use cleveragents_api::tool::{ToolDetails, ToolList, ToolRun, ToolShow};
 use cleveragents_api::{ExitClass, NextStep, Reply};
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::tool::control::is_control_tool;
@@ -18,7 +18,7 @@ impl Handler<ToolShow> for App {
         request: ToolShow,
         _: &Caller,
     ) -> Result<Reply<ToolDetails>, RequestError> {
-        show_tool(&request, &*self.toolbox()?)
+        show_tool(&request, &*self.services.adapters().toolbox()?)
     }
 }
 
@@ -39,12 +39,13 @@ pub fn show_tool(
         // Such a tool works only inside a plan, so there is no request to suggest.
         reply
     } else {
-        reply.hint(format!("agents tool run {name} --input JSON"))
+        let run = [("name", &*name.to_string()), ("input", "JSON")];
+        reply.hint(NextStep::fill_in::<ToolRun>(&run))
     })
 }
 
 /// Finds a tool by name. Fails with similar names if it does not exist.
-pub fn find_tool<'a>(
+pub(super) fn find_tool<'a>(
     toolbox: &'a dyn Toolbox,
     name: &NamespacedName,
 ) -> Result<&'a dyn Tool, RequestError> {

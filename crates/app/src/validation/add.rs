@@ -14,6 +14,7 @@ use super::{attach_step, details};
 use crate::app::{App, Caller, Handler};
 use crate::definition::{change, duplicate_policy, parse};
 use crate::failure::{RequestError, name_taken_failure};
+use crate::services::Services;
 
 impl Handler<ValidationAdd> for App {
     async fn handle(
@@ -23,13 +24,13 @@ impl Handler<ValidationAdd> for App {
     ) -> Result<Reply<ValidationAdded>, RequestError> {
         let validation = read_validation_to_add(&request)?;
         let policy = duplicate_policy(request.update);
-        let validations = self.validations();
+        let validations = self.services.validations();
         let added = validations.add(validation, policy, &caller.who).await;
         let (row, registered) = match added {
             Ok(added) => added,
             Err(error) => {
                 let file = &request.config.argument;
-                return Err(self.validation_add_failure(error, file).await);
+                return Err(validation_add_failure(&self.services, error, file).await);
             }
         };
         let said = match registered {
@@ -54,29 +55,27 @@ pub fn read_validation_to_add(request: &ValidationAdd) -> Result<Validation, Req
         .map_err(|errors| RequestError::from(errors).hint("agents validation add --help"))
 }
 
-impl App {
-    /// Adds the request that replaces the existing validation to the failure for a taken name.
-    async fn validation_add_failure(
-        &self,
-        error: ValidationRegistryError,
-        file: &str,
-    ) -> RequestError {
-        let ValidationRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
-            return error.into();
-        };
-        let replace = NextStep::fill_in::<ValidationAdd>(&[("config", file)]).with_flag("update");
-        let Ok(taken) = name.parse::<NamespacedName>() else {
-            return name_taken_failure("validation", name, None).hint(replace);
-        };
-        let show = NextStep::send(&ValidationShow {
-            name: taken.clone(),
-        });
-        let since = match self.validations().validation(taken).await {
-            Ok((row, _)) => Some(row.created_at),
-            Err(_) => None,
-        };
-        name_taken_failure("validation", name, since)
-            .hint(replace)
-            .hint(show)
-    }
+/// Adds the request that replaces the existing validation to the failure for a taken name.
+async fn validation_add_failure(
+    services: &Services,
+    error: ValidationRegistryError,
+    file: &str,
+) -> RequestError {
+    let ValidationRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
+        return error.into();
+    };
+    let replace = NextStep::fill_in::<ValidationAdd>(&[("config", file)]).with_flag("update");
+    let Ok(taken) = name.parse::<NamespacedName>() else {
+        return name_taken_failure("validation", name, None).hint(replace);
+    };
+    let show = NextStep::send(&ValidationShow {
+        name: taken.clone(),
+    });
+    let since = match services.validations().validation(taken).await {
+        Ok((row, _)) => Some(row.created_at),
+        Err(_) => None,
+    };
+    name_taken_failure("validation", name, since)
+        .hint(replace)
+        .hint(show)
 }

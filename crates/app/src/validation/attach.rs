@@ -1,17 +1,22 @@
 //! `validation.attach`
 
 use cleveragents_api::validation::{ValidationAttach, ValidationAttached, ValidationDetach};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::AttachmentScope;
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::IdFragment;
+use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_engine::validations::{
     AttachmentRequest, AttachmentView, ValidationRegistryError, read_arguments,
 };
+use cleveragents_ports::{Entity, StoreError};
 
 use super::attachment_details;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::next_steps::list_step;
+use crate::services::Services;
+use crate::validation::validation_failure;
 
 impl Handler<ValidationAttach> for App {
     async fn handle(
@@ -24,55 +29,67 @@ impl Handler<ValidationAttach> for App {
         let attachment = AttachmentRequest {
             validation: validation.clone(),
             resource: request.resource,
-            scope: self.attachment_scope(request.project, request.plan).await?,
+            scope: attachment_scope(&self.services, request.project, request.plan).await?,
             args,
         };
-        let attached = self.validations().attach(attachment, &caller.who).await;
+        let attached = self
+            .services
+            .validations()
+            .attach(attachment, &caller.who)
+            .await;
         match attached {
             Ok(attached) => Ok(attached_reply(attached)),
             Err(error) => {
-                let failure = self.validation_failure(error, &validation).await;
-                Err(with_list_hint(failure))
+                let missing = missing_entity(&error);
+                let failure = validation_failure(&self.services, error, &validation).await;
+                Err(match missing {
+                    Some(missing) => with_list_step(failure, missing),
+                    None => failure,
+                })
             }
         }
     }
 }
 
-impl App {
-    async fn attachment_scope(
-        &self,
-        project: Option<NamespacedName>,
-        plan: Option<IdFragment>,
-    ) -> Result<AttachmentScope, RequestError> {
-        match (project, plan) {
-            (Some(_), Some(_)) => Err(RequestError::usage(
-                "an attachment is for a project or for a plan, not for both",
-            )),
-            (Some(project), None) => Ok(AttachmentScope::Project(project)),
-            (None, None) => Ok(AttachmentScope::Direct),
-            (None, Some(plan)) => {
-                let found = self.lifecycle().find_plan(plan).await;
-                let plan = found.map_err(|error| with_list_hint(error.into()))?;
-                Ok(AttachmentScope::Plan(plan.identity.plan_id))
-            }
+async fn attachment_scope(
+    services: &Services,
+    project: Option<NamespacedName>,
+    plan: Option<IdFragment>,
+) -> Result<AttachmentScope, RequestError> {
+    match (project, plan) {
+        (Some(_), Some(_)) => Err(RequestError::usage(
+            "an attachment is for a project or for a plan, not for both",
+        )),
+        (Some(project), None) => Ok(AttachmentScope::Project(project)),
+        (None, None) => Ok(AttachmentScope::Direct),
+        (None, Some(plan)) => {
+            let found = services.lifecycle().find_plan(plan).await;
+            let plan = found.map_err(|error| match error {
+                LifecycleError::Store(StoreError::NotFound { .. }) => {
+                    with_list_step(error.into(), Entity::Plan)
+                }
+                _ => error.into(),
+            })?;
+            Ok(AttachmentScope::Plan(plan.identity.plan_id))
         }
     }
 }
 
-/// Adds the command that lists the available items to the failure for a missing one.
-fn with_list_hint(failure: RequestError) -> RequestError {
-    if failure.exit != ExitClass::NotFound || !failure.next_steps.is_empty() {
-        return failure;
+/// Returns what is missing, other than the validation itself.
+fn missing_entity(error: &ValidationRegistryError) -> Option<Entity> {
+    match error {
+        ValidationRegistryError::Store(StoreError::NotFound { entity, .. }) => {
+            Some(*entity).filter(|it| *it != Entity::Validation)
+        }
+        _ => None,
     }
-    let list = ["resource", "project", "plan"]
-        .into_iter()
-        .find(|noun| failure.message.starts_with(&format!("there is no {noun} ")));
-    match list {
-        Some(noun) => failure
-            .because(format!("no {noun} has that name, or it was removed"))
-            .hint(format!("agents {noun} list")),
-        None => failure,
-    }
+}
+
+/// Adds the step of listing the records of the kind that is missing.
+fn with_list_step(failure: RequestError, missing: Entity) -> RequestError {
+    failure
+        .because(format!("no {missing} has that name, or it was removed"))
+        .hints(list_step(missing))
 }
 
 fn attached_reply(attached: AttachmentView) -> Reply<ValidationAttached> {

@@ -13,7 +13,7 @@ impl Handler<ValidationDetach> for App {
         request: ValidationDetach,
         caller: &Caller,
     ) -> Result<Reply<ValidationDetached>, RequestError> {
-        let validations = self.validations();
+        let validations = self.services.validations();
         let detached = validations.detach(request.attachment, &caller.who).await;
         let detached = detached.map_err(|error| {
             let failure = RequestError::from(error);

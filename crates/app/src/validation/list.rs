@@ -22,7 +22,7 @@ impl Handler<ValidationList> for App {
     ) -> Result<Reply<ValidationPage>, RequestError> {
         let pattern = request.pattern.as_deref().map(NamePattern::parse);
         let pattern = pattern.transpose()?;
-        let (mut all, mut attachments) = self.validations().validations().await?;
+        let (mut all, mut attachments) = self.services.validations().validations().await?;
         all.retain(|row| {
             let validation = &row.validation;
             request.mode.is_none_or(|mode| mode == validation.mode)

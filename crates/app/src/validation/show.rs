@@ -6,6 +6,7 @@ use cleveragents_api::validation::{ValidationShow, ValidationWithAttachments};
 use super::{attach_step, attachment_details, details};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::validation::validation_failure;
 
 impl Handler<ValidationShow> for App {
     async fn handle(
@@ -14,10 +15,10 @@ impl Handler<ValidationShow> for App {
         _: &Caller,
     ) -> Result<Reply<ValidationWithAttachments>, RequestError> {
         let name = request.name;
-        let found = self.validations().validation(name.clone()).await;
+        let found = self.services.validations().validation(name.clone()).await;
         let (row, attachments) = match found {
             Ok(found) => found,
-            Err(error) => return Err(self.validation_failure(error, &name).await),
+            Err(error) => return Err(validation_failure(&self.services, error, &name).await),
         };
         let is_unattached = attachments.is_empty();
         let reply = Reply::new(ValidationWithAttachments {

@@ -34,7 +34,7 @@ const OWN_MACHINE: &str = "127.0.0.1,localhost,::1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelProvider {
     pub name: String,
-    /// Where its key or address comes from; `None` if it is not usable as configured.
+    /// The source of its key or address; `None` if it is not usable as configured.
     pub origin: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How commands of plans are started, and which environment variables they get.
+//! The start of plans' commands, and the environment variables that they get.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -10,11 +10,8 @@ mod validate;
 mod view;
 
 use clap::Subcommand;
-use cleveragents_domain::NamespacedName;
-use cleveragents_engine::actors::RegisteredActor;
 
 use super::{CommandContext, CommandRequirements};
-use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
 
@@ -59,12 +56,4 @@ impl ActorCommand {
             Self::Run(command) => command.run(context),
         }
     }
-}
-
-/// Returns the actor of this name. Fails with suggestions if it does not exist.
-pub(super) fn find(
-    name: &NamespacedName,
-    app: &AppContext<'_>,
-) -> Result<RegisteredActor, CommandFailure> {
-    app.block_on(app.app().find_actor_by_name(name))
 }

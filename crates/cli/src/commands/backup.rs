@@ -1,11 +1,12 @@
 //! `agents backup`
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::event::payloads::BackupCreated;
-use serde_json::json;
+use serde::Serialize;
 
 use super::CommandContext;
 use crate::bootstrap::{BackupReport as Written, Bootstrap};
@@ -33,6 +34,15 @@ pub struct BackupArgs {
     file: Option<PathBuf>,
 }
 
+#[derive(Debug, Serialize)]
+struct BackupAnswer<'a> {
+    path: &'a str,
+    bytes: u64,
+    /// The number of rows of each kind.
+    contents: &'a BTreeMap<String, u64>,
+    unreadable_blobs: &'a BTreeSet<String>,
+}
+
 impl BackupArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
@@ -52,7 +62,7 @@ impl BackupArgs {
             contents: written.contents.clone(),
         };
         let recorded = record(&app, "store.backup", &created);
-        let answer = answer(&written);
+        let answer = answer(&written)?;
         Ok(match recorded {
             Ok(()) => answer,
             Err(error) => answer.with_message(
@@ -105,14 +115,14 @@ fn write_failure(path: &Path, failure: CommandFailure) -> CommandFailure {
     }
 }
 
-fn answer(written: &Written) -> CommandAnswer {
+fn answer(written: &Written) -> Result<CommandAnswer, CommandFailure> {
     let shown = written.path.display().to_string();
-    let data = json!({
-        "path": shown,
-        "bytes": written.bytes,
-        "contents": written.contents,
-        "unreadable_blobs": written.unreadable_blobs,
-    });
+    let data = BackupAnswer {
+        path: &shown,
+        bytes: written.bytes,
+        contents: &written.contents,
+        unreadable_blobs: &written.unreadable_blobs,
+    };
     let rows = [
         ("file", ViewCell::new(shown.as_str(), Tone::Strong)),
         ("size", disk::format_size(written.bytes).into()),
@@ -122,12 +132,13 @@ fn answer(written: &Written) -> CommandAnswer {
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
-    let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, "backup written");
+    let answer = CommandAnswer::new(&data, view)?;
+    let answer = answer.with_message(MessageLevel::Info, "backup written");
     let answer = match missing_blobs_warning(written.unreadable_blobs.len()) {
         Some(warning) => answer.with_message(MessageLevel::Warn, warning),
         None => answer,
     };
-    answer.with_message(MessageLevel::Hint, format!("agents restore '{shown}'"))
+    Ok(answer.with_message(MessageLevel::Hint, format!("agents restore '{shown}'")))
 }
 
 /// Returns a warning if blobs are missing from the backup because they were already damaged.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap_complete::Shell;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, OutputView};
@@ -22,6 +22,12 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
+#[derive(Debug, Serialize)]
+struct CompletionScript {
+    shell: String,
+    script: String,
+}
+
 impl CompletionsArgs {
     pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
         let mut script = Vec::new();
@@ -30,7 +36,8 @@ impl CompletionsArgs {
             CommandFailure::new(ExitCode::Error, "the completion script is not text")
                 .caused_by(&error)
         })?;
-        let data = json!({"shell": self.shell.to_string(), "script": script});
-        Ok(CommandAnswer::new(data, OutputView::new().verbatim(script)))
+        let view = OutputView::new().verbatim(script.as_str());
+        let shell = self.shell.to_string();
+        CommandAnswer::new(&CompletionScript { shell, script }, view)
     }
 }

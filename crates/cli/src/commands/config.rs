@@ -6,7 +6,7 @@ mod set;
 mod unset;
 
 use clap::Subcommand;
-use serde_json::Value;
+use serde::Serialize;
 
 use super::CommandContext;
 use crate::failure::{CommandFailure, excerpt};
@@ -14,7 +14,7 @@ use crate::output::{CommandAnswer, Tone, ViewCell};
 use crate::settings::file::SettingsOwner;
 use crate::settings::registry::UnknownKey;
 use crate::settings::resolve::SettingCandidate;
-use crate::settings::{Key, Locations, ResolvedSetting};
+use crate::settings::{Key, Locations, ResolvedSetting, SettingSource, SettingValue};
 
 /// Show and change settings
 ///
@@ -93,7 +93,23 @@ fn value_cell(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) 
     }
 }
 
-/// Returns a value for JSON output.
-fn value_data(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) -> Value {
-    candidate.map_or(Value::Null, |one| resolved.redacted_value(one).to_json())
+/// A setting with its effective value and where that comes from.
+#[derive(Debug, Serialize)]
+struct SettingAnswer {
+    key: &'static str,
+    value: Option<SettingValue>,
+    source: Option<SettingSource>,
+    origin: Option<String>,
+}
+
+impl From<&ResolvedSetting> for SettingAnswer {
+    fn from(resolved: &ResolvedSetting) -> Self {
+        let winner = resolved.winner();
+        Self {
+            key: resolved.key.name(),
+            value: winner.map(|winner| resolved.redacted_value(winner)),
+            source: winner.map(|winner| winner.source),
+            origin: winner.and_then(|winner| winner.origin.clone()),
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! `agents demo`: four concurrent plans on a small repository, without API key and network.
 //!
 //! `workspace` is the temporary folder, `plans` the plans and their expected outcomes, `evidence`
-//! reads their records, `view` renders the answer. All other code is the same that the other
-//! commands use.
+//! reads their records from the store, `view` renders the answer. Everything else is done with
+//! requests, as in the other commands.
 
 mod evidence;
 mod interrupts;
@@ -14,14 +14,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::tree::TreeDecision;
+use cleveragents_api::plan::{
+    PlanApply, PlanConflict, PlanDiff, PlanExecute, PlanSummary, PlanTree,
+};
+use cleveragents_api::{Failure, Reply};
+use cleveragents_app::watch::WatchItem;
+use cleveragents_app::{App, Caller, RequestError};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, EventBody, StreamId};
-use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_engine::decisions::{DecisionTree, SupersededVisibility};
-use cleveragents_engine::execution::{ExecuteOutcome, ExecutionError, Executor, Selection};
-use cleveragents_engine::journal::Tail;
-use cleveragents_ports::StoreHandle;
-use cleveragents_ports::targets::{Conflict, Destination};
+use cleveragents_domain::{Event, EventBody, Phase, PlanState};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use self::evidence::PlanEvidence;
@@ -63,7 +66,7 @@ struct DemoPlanResult {
 #[derive(Debug)]
 enum DemoPlanOutcome {
     Applied,
-    Blocked(Vec<Conflict>),
+    Blocked(Vec<PlanConflict>),
     /// Any other outcome, described in words.
     Unexpected(String),
 }
@@ -72,7 +75,7 @@ enum DemoPlanOutcome {
 struct DemoResult {
     plans: Vec<DemoPlanResult>,
     /// The decisions of the first plan, and its changes.
-    tree: DecisionTree,
+    tree: Vec<TreeDecision>,
     patch: Vec<u8>,
     /// The commits of the repository, newest first.
     commits: Vec<(String, String)>,
@@ -99,7 +102,7 @@ impl DemoArgs {
                 failure
             }
         })?;
-        let answer = view::answer(&played, &folders);
+        let answer = view::answer(&played, &folders)?;
         Ok(match left {
             Ok(()) => answer,
             Err(error) => answer.with_message(
@@ -121,14 +124,11 @@ impl DemoArgs {
         let mut interrupts = Interrupts::listen(&app);
         self.announce(workspace, outer);
         workspace.make_repository()?;
-        let project = plans::create_project(workspace, context, &app)?;
+        let project = plans::create_project(workspace, &app)?;
         let mut plans = Vec::new();
         for part in &DEMO_PLANS {
             interrupts.check(&app)?;
-            plans.push((
-                part,
-                part.create_plan(workspace, context, (&app, &project))?,
-            ));
+            plans.push((part, part.create_plan(workspace, context, &app, &project)?));
         }
         let executed = execute_concurrently(&plans, &app, outer, &mut interrupts)?;
         workspace.edit_file()?;
@@ -136,11 +136,9 @@ impl DemoArgs {
         for ((part, plan), executed) in plans.iter().zip(executed) {
             interrupts.check(&app)?;
             let outcome = match executed {
-                Ok(ExecuteOutcome::Complete { .. }) => apply(*plan, &app)?,
-                Ok(other) => {
-                    DemoPlanOutcome::Unexpected(format!("ended at {}", other.plan().position))
-                }
-                Err(error) => DemoPlanOutcome::Unexpected(error.to_string()),
+                Ok(reply) if is_executed(reply.answer.plan()) => apply(*plan, &app),
+                Ok(reply) => unexpected_state(reply.answer.plan()),
+                Err(failure) => DemoPlanOutcome::Unexpected(failure.to_string()),
             };
             results.push(DemoPlanResult {
                 plan: part,
@@ -151,15 +149,10 @@ impl DemoArgs {
         let first = plans.first().map(|(_, plan)| *plan);
         let first =
             first.ok_or_else(|| CommandFailure::new(ExitCode::Error, "the demo has no plans"))?;
-        let diff = app.block_on(app.results()?.diff(first, Selection::default()))?;
         Ok(DemoResult {
             plans: results,
-            tree: app.block_on(app.decisions().tree(first, SupersededVisibility::Hidden))?,
-            patch: diff
-                .resources
-                .into_iter()
-                .flat_map(|it| it.diff.patch)
-                .collect(),
+            tree: read_tree(first, &app)?,
+            patch: read_patch(first, &app)?,
             commits: workspace.commits()?,
             edit_is_kept: workspace.edit_is_kept(),
             duration: outer.environment.started_instant.elapsed(),
@@ -183,22 +176,52 @@ impl DemoArgs {
     }
 }
 
-/// Executes all plans concurrently, each as its own task on one executor.
+fn read_tree(plan: PlanId, app: &AppContext<'_>) -> Result<Vec<TreeDecision>, CommandFailure> {
+    let request = PlanTree {
+        plan: plan.into(),
+        show_superseded: false,
+    };
+    Ok(app.call(request)?.answer.nodes)
+}
+
+fn read_patch(plan: PlanId, app: &AppContext<'_>) -> Result<Vec<u8>, CommandFailure> {
+    let request = PlanDiff {
+        plan: plan.into(),
+        patch: false,
+        files: Vec::new(),
+        resource: None,
+    };
+    let resources = app.call(request)?.answer.resources.into_iter();
+    Ok(resources
+        .filter_map(|it| it.patch_bytes)
+        .flatten()
+        .collect())
+}
+
+fn is_executed(plan: &PlanSummary) -> bool {
+    (plan.phase, plan.state) == (Phase::Execute, PlanState::Complete)
+}
+
+fn unexpected_state(plan: &PlanSummary) -> DemoPlanOutcome {
+    DemoPlanOutcome::Unexpected(format!("ended at {}/{}", plan.phase, plan.state))
+}
+
+/// The result of running a plan.
+type DriveResult = Result<Reply<DriveAnswer>, Failure>;
+
+/// Executes all plans concurrently, each as its own task on one application.
 fn execute_concurrently(
     plans: &[(&'static DemoPlan, PlanId)],
     app: &AppContext<'_>,
     context: &CommandContext<'_>,
     interrupts: &mut Interrupts,
-) -> Result<Vec<Result<ExecuteOutcome, ExecutionError>>, CommandFailure> {
-    let executor = app.executor()?;
+) -> Result<Vec<DriveResult>, CommandFailure> {
     let lines = ProgressLines::new(context.arguments, context.environment);
     let (ended, stopped) = app.block_on(async {
         let mut work = JoinSet::new();
         for (place, (part, plan)) in plans.iter().enumerate() {
             let line = lines.line(part.name);
-            let (executor, store) = (executor.clone(), app.store().clone());
-            let task =
-                execute_with_progress(*plan, app.actor().to_owned(), executor, (store, line));
+            let task = execute_with_progress(*plan, app.app().clone(), app.caller(), line);
             work.spawn(async move { (place, task.await) });
         }
         let (mut ended, mut stopped) = (Vec::new(), Ok(()));
@@ -232,21 +255,31 @@ fn execute_concurrently(
 /// Executes one plan and reports its events on its progress line.
 async fn execute_with_progress(
     plan: PlanId,
-    actor: String,
-    executor: Executor,
-    (store, line): (StoreHandle, ProgressLine),
-) -> Result<ExecuteOutcome, ExecutionError> {
-    let mut tail = Tail::of_stream(store, StreamId::Plan(plan), 0);
-    let work = executor.execute(plan, &actor, &|_| {});
+    app: App,
+    caller: Caller,
+    line: ProgressLine,
+) -> DriveResult {
+    let mut watch = app.watch(plan, 0);
+    let work = async {
+        let request = PlanExecute {
+            plan: plan.into(),
+            detach: false,
+        };
+        app.call(request, &caller).await?;
+        app.drive(plan, &caller).await
+    };
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
             biased;
             done = &mut work => return done,
-            found = tail.next() => for event in found? {
-                if let Some(text) = describe_event(&event) {
-                    line.set_message(&text);
+            item = watch.next() => match item.map_err(RequestError::from)? {
+                WatchItem::Events(events) => {
+                    for text in events.iter().filter_map(describe_event) {
+                        line.set_message(&text);
+                    }
                 }
+                WatchItem::Progress(_) => {}
             },
         }
     }
@@ -266,15 +299,31 @@ fn describe_event(event: &Event) -> Option<String> {
     })
 }
 
-/// Applies a plan as `agents plan apply` does.
-fn apply(plan: PlanId, app: &AppContext<'_>) -> Result<DemoPlanOutcome, CommandFailure> {
-    let request = app.apply_request(plan, Destination::Current);
-    let applied = app.block_on(app.apply_service()?.apply(&request))?;
-    Ok(match applied {
-        ApplyOutcome::Applied { .. } => DemoPlanOutcome::Applied,
-        ApplyOutcome::Blocked { conflicts, .. } => DemoPlanOutcome::Blocked(conflicts),
-        other => DemoPlanOutcome::Unexpected(format!("state: {}", other.plan().position)),
-    })
+/// Applies a plan to the current branch.
+fn apply(plan: PlanId, app: &AppContext<'_>) -> DemoPlanOutcome {
+    let (handlers, caller) = (app.app(), app.caller());
+    let request = PlanApply {
+        plan: plan.into(),
+        to: None,
+        mark_applied: false,
+    };
+    let applied = app.block_on(async {
+        handlers.call(request, &caller).await?;
+        handlers.drive(plan, &caller).await
+    });
+    match applied {
+        Ok(reply) if reply.answer.plan().state == PlanState::Applied => DemoPlanOutcome::Applied,
+        Ok(reply) => unexpected_state(reply.answer.plan()),
+        Err(failure) => match read_conflicts(&failure) {
+            Some(conflicts) => DemoPlanOutcome::Blocked(conflicts),
+            None => DemoPlanOutcome::Unexpected(failure.to_string()),
+        },
+    }
+}
+
+fn read_conflicts(failure: &Failure) -> Option<Vec<PlanConflict>> {
+    let conflicts: Value = failure.data.get("conflicts")?.clone();
+    serde_json::from_value(conflicts).ok()
 }
 
 impl DemoPlanResult {

@@ -7,7 +7,6 @@ mod tools;
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::json;
 
 use super::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
@@ -41,6 +40,22 @@ struct HealthCheck {
     hint: Option<String>,
 }
 
+#[derive(Debug, Serialize)]
+struct DiagnosticsAnswer<'a> {
+    checks: &'a [HealthCheck],
+    summary: HealthSummary,
+    has_errors: bool,
+    has_warnings: bool,
+}
+
+/// The number of checks of each status.
+#[derive(Debug, Serialize)]
+struct HealthSummary {
+    errors: i64,
+    warnings: i64,
+    ok: i64,
+}
+
 impl DiagnosticsArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let mut checks = vec![settings::files(context)];
@@ -48,25 +63,29 @@ impl DiagnosticsArgs {
         checks.extend(tools::checks(context));
         checks.push(settings::model_keys(context));
         checks.push(settings::masked_secrets(context));
-        Ok(answer(&checks))
+        answer(&checks)
     }
 }
 
-fn answer(checks: &[HealthCheck]) -> CommandAnswer {
+fn answer(checks: &[HealthCheck]) -> Result<CommandAnswer, CommandFailure> {
     let count = |status| {
         let of_status = checks.iter().filter(|check| check.status == status);
         i64::try_from(of_status.count()).unwrap_or(i64::MAX)
     };
     let (errors, warnings) = (count(Health::Error), count(Health::Warning));
-    let data = json!({
-        "checks": checks,
-        "summary": {"errors": errors, "warnings": warnings, "ok": count(Health::Ok)},
-        "has_errors": errors > 0,
-        "has_warnings": warnings > 0,
-    });
+    let data = DiagnosticsAnswer {
+        checks,
+        summary: HealthSummary {
+            errors,
+            warnings,
+            ok: count(Health::Ok),
+        },
+        has_errors: errors > 0,
+        has_warnings: warnings > 0,
+    };
     let rows = checks.iter().map(HealthCheck::row);
     let view = OutputView::new().table("Diagnostics", &["check", "status", "detail"], rows);
-    let mut answer = CommandAnswer::new(data, view);
+    let mut answer = CommandAnswer::new(&data, view)?;
     let sum = format!(
         "{}, {}",
         format_count(errors, "error"),
@@ -84,7 +103,7 @@ fn answer(checks: &[HealthCheck]) -> CommandAnswer {
             answer = answer.with_message(MessageLevel::Hint, format!("{}: {hint}", check.title()));
         }
     }
-    answer
+    Ok(answer)
 }
 
 impl HealthCheck {

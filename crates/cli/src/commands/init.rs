@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use cleveragents_domain::event::payloads::StoreInitialised;
-use serde_json::json;
+use serde::Serialize;
 
 use super::CommandContext;
 use crate::failure::CommandFailure;
@@ -24,14 +24,25 @@ Examples:
   agents init --set core.database-url=postgresql://agents@db.example/agents")]
 pub struct InitArgs {}
 
+#[derive(Debug, Serialize)]
+struct InitAnswer<'a> {
+    /// The names of the items that were created.
+    created: Vec<&'static str>,
+    items: &'a [InitItem],
+}
+
 /// A file, folder or database that `init` creates or finds.
+#[derive(Debug, Serialize)]
 struct InitItem {
+    #[serde(rename = "item")]
     name: &'static str,
+    #[serde(rename = "place")]
     location: String,
     state: InitItemState,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum InitItemState {
     Created,
     Existing,
@@ -67,17 +78,13 @@ impl InitArgs {
                 state: InitItemState::of(first == RecordOutcome::Recorded),
             },
         ];
-        Ok(answer(&items))
+        answer(&items)
     }
 }
 
-fn answer(items: &[InitItem]) -> CommandAnswer {
+fn answer(items: &[InitItem]) -> Result<CommandAnswer, CommandFailure> {
     let is_new = |item: &&InitItem| item.state == InitItemState::Created;
     let created: Vec<&str> = items.iter().filter(is_new).map(|item| item.name).collect();
-    let all: Vec<_> = items
-        .iter()
-        .map(|item| json!({"item": item.name, "place": item.location, "state": item.state.name()}))
-        .collect();
     let rows = items.iter().map(|item| {
         let tone = match item.state {
             InitItemState::Created => Tone::Good,
@@ -95,9 +102,10 @@ fn answer(items: &[InitItem]) -> CommandAnswer {
         "ready".to_owned()
     };
     let view = OutputView::new().table("CleverAgents is set up", &["item", "state", "place"], rows);
-    CommandAnswer::new(json!({"created": created, "items": all}), view)
+    let answer = CommandAnswer::new(&InitAnswer { created, items }, view)?;
+    Ok(answer
         .with_message(MessageLevel::Info, said)
-        .with_message(MessageLevel::Hint, "agents diagnostics")
+        .with_message(MessageLevel::Hint, "agents diagnostics"))
 }
 
 impl InitItemState {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::failure::{CommandFailure, ExitCode};
 use crate::files::{self, Privacy};
@@ -21,9 +21,17 @@ pub struct ManArgs {
     out: Option<PathBuf>,
 }
 
+#[derive(Debug, Serialize)]
 struct ManPage {
+    #[serde(rename = "page")]
     file: String,
     roff: String,
+}
+
+/// The answer after the pages of all commands were written.
+#[derive(Debug, Serialize)]
+struct WrittenPages {
+    pages: Vec<String>,
 }
 
 impl ManArgs {
@@ -34,11 +42,7 @@ impl ManArgs {
             Some(directory) => write_all(&command, directory),
             None => {
                 let page = page(&command)?;
-                let data = json!({"page": page.file, "roff": page.roff});
-                Ok(CommandAnswer::new(
-                    data,
-                    OutputView::new().verbatim(page.roff),
-                ))
+                CommandAnswer::new(&page, OutputView::new().verbatim(page.roff.as_str()))
             }
         }
     }
@@ -64,7 +68,8 @@ fn write_all(command: &clap::Command, directory: &Path) -> Result<CommandAnswer,
     let rows = paths.iter().map(|path| vec![path.as_str().into()]);
     let view = OutputView::new().table("Manual pages", &["page"], rows);
     let written = format!("{} pages written", paths.len());
-    Ok(CommandAnswer::new(json!({"pages": paths}), view).with_message(MessageLevel::Info, written))
+    let answer = CommandAnswer::new(&WrittenPages { pages: paths }, view)?;
+    Ok(answer.with_message(MessageLevel::Info, written))
 }
 
 fn collect(command: &clap::Command, pages: &mut Vec<ManPage>) -> Result<(), CommandFailure> {

@@ -1,7 +1,6 @@
 //! `agents plan …`: one file per verb. Start reading at `execute`; `view` has the output that the
 //! verbs share.
 
-mod abort_apply;
 mod apply;
 mod artifacts;
 mod cancel;
@@ -22,7 +21,6 @@ mod prompt;
 mod purge;
 mod rebase;
 mod reject;
-mod result_warnings;
 mod resume;
 mod revert;
 mod rollback;
@@ -33,13 +31,11 @@ mod use_action;
 mod verify;
 mod view;
 
-pub(crate) use apply::outcome_answer;
+pub(crate) use apply::apply;
 pub(crate) use destination::DestinationArgs;
-pub(crate) use execute::{answer as executed_answer, stopped_failure};
+pub(crate) use execute::drive_view;
 pub(crate) use progress::{PlanProgress, run_with_progress};
-pub(crate) use result_warnings::{result_secret_warnings, sandbox_warnings, with_warnings};
 pub(crate) use tree::tree_row;
-pub(crate) use view::find;
 
 use clap::Subcommand;
 

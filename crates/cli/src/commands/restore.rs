@@ -1,10 +1,12 @@
 //! `agents restore`
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cleveragents_domain::Timestamp;
 use cleveragents_ports::StoreError;
-use serde_json::json;
+use serde::Serialize;
 
 use super::{CommandContext, backup};
 use crate::bootstrap::{
@@ -47,6 +49,20 @@ pub struct RestoreArgs {
     yes: bool,
 }
 
+#[derive(Debug, Serialize)]
+struct RestoreAnswer<'a> {
+    file: String,
+    place: &'a str,
+    created_at: Timestamp,
+    written_by: &'a str,
+    /// The number of rows of each kind.
+    contents: &'a BTreeMap<String, u64>,
+    unreadable_blobs: &'a BTreeSet<String>,
+    verified: &'a RestoreVerification,
+    previous_saved_to: Option<String>,
+    previous_set_aside: Option<String>,
+}
+
 impl RestoreArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = context.absolute(&self.file);
@@ -75,7 +91,7 @@ impl RestoreArgs {
             .and_then(|app| verify_all(&app))
             .map_err(|error| unverified_failure(error.into(), &restored))
             .map_err(|failure| with_saved_backup(failure, &existing))?;
-        Ok(answer(&file, &restored, &verified))
+        answer(&file, &restored, &verified)
     }
 
     /// Asks on a terminal before `--force` replaces data. The store backs up the replaced data, or
@@ -213,7 +229,7 @@ fn describe_contents(app: &AppContext<'_>) -> Result<Vec<String>, StoreError> {
         .collect())
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct RestoreVerification {
     streams: i64,
     events: i64,
@@ -254,24 +270,24 @@ impl RestoreVerification {
     }
 }
 
-fn answer(file: &Path, restored: &RestoreReport, verified: &RestoreVerification) -> CommandAnswer {
+fn answer(
+    file: &Path,
+    restored: &RestoreReport,
+    verified: &RestoreVerification,
+) -> Result<CommandAnswer, CommandFailure> {
     let manifest = &restored.manifest;
     let shown = |path: &PathBuf| path.display().to_string();
-    let data = json!({
-        "file": file.display().to_string(),
-        "place": restored.place,
-        "created_at": manifest.created_at,
-        "written_by": manifest.written_by,
-        "contents": manifest.contents,
-        "unreadable_blobs": manifest.unreadable_blobs,
-        "verified": {
-            "streams": verified.streams,
-            "events": verified.events,
-            "faults": verified.faults,
-        },
-        "previous_saved_to": restored.saved_to.as_ref().map(shown),
-        "previous_set_aside": restored.set_aside.as_ref().map(shown),
-    });
+    let data = RestoreAnswer {
+        file: file.display().to_string(),
+        place: &restored.place,
+        created_at: manifest.created_at,
+        written_by: &manifest.written_by,
+        contents: &manifest.contents,
+        unreadable_blobs: &manifest.unreadable_blobs,
+        verified,
+        previous_saved_to: restored.saved_to.as_ref().map(shown),
+        previous_set_aside: restored.set_aside.as_ref().map(shown),
+    };
     let rows = [
         ("file", ViewCell::from(file.display().to_string())),
         ("restored to", ViewCell::from(restored.place.as_str())),
@@ -287,11 +303,9 @@ fn answer(file: &Path, restored: &RestoreReport, verified: &RestoreVerification)
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
-    remarks(restored, verified)
-        .into_iter()
-        .fold(CommandAnswer::new(data, view), |answer, (level, text)| {
-            answer.with_message(level, text)
-        })
+    let answer = CommandAnswer::new(&data, view)?;
+    let add = |answer: CommandAnswer, (level, text)| answer.with_message(level, text);
+    Ok(remarks(restored, verified).into_iter().fold(answer, add))
 }
 
 /// Returns the messages about the result and the location of the previous data.

@@ -1,38 +1,31 @@
 //! `agents run`: creates, executes and applies a plan in one command.
 
-mod target_folder;
 mod task;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cleveragents_app::trust::tightened_profile_warning;
-use cleveragents_app::uncommitted::uncommitted_warning;
+use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::run::StartedPlan;
+use cleveragents_api::plan::{PlanApply, PlanDiff, PlanPreviewApply, PlanStart};
+use cleveragents_api::{NextStep, Reply, Request, RequestKind};
+use cleveragents_app::failure::display_path;
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Actor, ActorKind, BaseSource, LlmActor, Phase, Plan, PlanState};
-use cleveragents_engine::actors::open_model;
-use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, Selection};
-use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
-use cleveragents_ports::targets::Destination;
-use serde_json::{Value, json};
+use cleveragents_domain::{BaseSource, Phase, PlanState};
+use serde_json::Value;
 
-use self::task::RunTask;
-use super::actor::find;
-use super::plan::{
-    DestinationArgs, PlanProgress, executed_answer, outcome_answer, result_secret_warnings,
-    run_with_progress, sandbox_warnings, stopped_failure, with_warnings,
-};
+use super::plan::{DestinationArgs, PlanProgress, apply, drive_view, run_with_progress};
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
-use crate::consent::TrustArgs;
+use crate::consent::{self, TrustArgs};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel};
-use cleveragents_app::failure::no_model_failure;
+use crate::output::CommandAnswer;
 
 /// Run a task on a repository: plan it, execute it in a sandbox, review the diff, apply it
 ///
@@ -105,14 +98,6 @@ pub struct RunArgs {
     trust: TrustArgs,
 }
 
-/// Where the command was given, and where the changes of the plan go.
-struct RunTarget<'a> {
-    context: &'a CommandContext<'a>,
-    destination: Destination,
-    /// Its name in a question to the user.
-    name: &'a str,
-}
-
 impl RunArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
         if self.events {
@@ -123,129 +108,83 @@ impl RunArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let destination = self.to.destination(context)?;
-        let task_text = task::read_task(self.task.as_deref(), self.file.as_deref(), context)?;
-        let target = target_folder::open_folder(&context.absolute(&self.path), context)?;
+        let request = self.request(context)?;
         let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let (task, shadowed) = RunTask::resolve(&task_text, &target, context, &app)?;
-        let mut wanted = None;
-        if let RunTask::Action(ActionChoice::Repository(action)) = &task {
-            self.trust.require(action, &app, context.environment)?;
-            wanted = action.draft.automation_profile.clone();
-        }
-        self.check_actors(&task, &app)?;
-        let project = target_folder::find_or_create_project(&target, &app)?;
-        let mut request = self.request(context, task)?;
-        request.actor = app.actor().to_owned();
-        request.projects = vec![project.name.clone()];
-        let mut warnings = self.confirm_uncommitted(&project.resources, &app, context)?;
-        self.trust.trust_includes(&project.resources, &app)?;
-        let plan = app.block_on(app.masking_lifecycle()?.use_action(request))?;
-        warnings.extend(shadowed);
-        warnings.extend(tightened_profile_warning(&plan, wanted.as_ref()));
+        let app = bootstrap.open_for_requests(RequestKind::Work)?;
+        let started = self.send(request, &app, context)?;
+        let id = started.answer.plan.plan_id;
         let progress = PlanProgress::from_start(self.events, context);
-        let target_name = self.to.describe(&target.display_path());
-        let run_target = RunTarget {
-            context,
-            destination,
-            name: &target_name,
-        };
-        let answer = self.run_plan(&app, &progress, &plan, run_target);
-        let answer = answer.map_err(|failure| {
-            let id = plan.identity.plan_id;
-            failure.with("plan_id", json!(id))
-        })?;
-        let answer = if project.is_new {
-            let text = format!(
-                "{} is now the project {}",
-                target.display_path(),
-                project.name
-            );
-            answer.with_message(MessageLevel::Info, text)
-        } else {
-            answer
-        };
-        Ok(with_warnings(answer, warnings))
+        let reply = self.run_plan(&app, &progress, &started.answer, context);
+        let reply = reply.map_err(|failure| failure.with("plan_id", id.to_string().into()))?;
+        let mut reply = with_cost(reply);
+        // What was found before the plan ran comes after what it did.
+        reply.messages.extend(started.messages);
+        CommandAnswer::from_reply(reply, drive_view)
     }
 
-    /// Checks that the actors exist and their models can be opened. Done first, so that a failure
-    /// leaves nothing behind.
-    fn check_actors(&self, task: &RunTask, app: &AppContext<'_>) -> Result<(), CommandFailure> {
-        let is_text = matches!(task, RunTask::Text(_));
-        let models = app.inquiry()?.models;
-        for chosen in [&self.strategy_actor, &self.execution_actor] {
-            let kind = match chosen {
-                Some(text) => find_actor(text, app)?.kind,
-                None if is_text => ActorKind::Llm(LlmActor::default()),
-                None => continue,
-            };
-            if let ActorKind::Llm(llm) = &kind {
-                open_model(&*models, llm).map_err(|error| no_model_failure(&error))?;
+    /// Sends the request. If it needs consent to a file of the repository, or leaves out
+    /// uncommitted files, the user is asked on a terminal.
+    fn send(
+        &self,
+        mut request: PlanStart,
+        app: &AppContext<'_>,
+        context: &CommandContext<'_>,
+    ) -> Result<Reply<StartedPlan>, CommandFailure> {
+        request.refuse_uncommitted = !self.yes && is_interactive(context.environment);
+        loop {
+            match app.call(request.clone()) {
+                Err(failure) if consent::is_needed(&failure) => {
+                    request.trusted_hash = Some(consent::ask(failure, context.environment)?);
+                }
+                Err(failure) if failure.kind == "uncommitted" => {
+                    confirm_uncommitted(failure, context)?;
+                    request.refuse_uncommitted = false;
+                }
+                reply => return reply,
             }
         }
-        Ok(())
     }
 
-    fn request(
-        &self,
-        context: &CommandContext<'_>,
-        task: RunTask,
-    ) -> Result<UseActionRequest, CommandFailure> {
+    fn request(&self, context: &CommandContext<'_>) -> Result<PlanStart, CommandFailure> {
+        let to = self.destination(context)?;
+        let task = task::read_task(self.task.as_deref(), self.file.as_deref(), context)?;
         let actor = |text: &Option<String>| {
             let name = text.as_deref().map(|text| names::parse_name("actor", text));
             name.transpose()
         };
         let chosen = self.automation_profile.as_deref().map(names::parse_profile);
-        let (action, mut arguments) = match task {
-            RunTask::Action(action) => (action, Vec::new()),
-            RunTask::Text(words) => words.action(),
-        };
-        arguments.extend(self.arguments.iter().cloned());
         let settings = context.settings()?;
         let repository_profile = settings.repository_automation_profile();
         let repository_profile = repository_profile.as_deref().map(names::parse_profile);
-        Ok(UseActionRequest {
-            action,
-            projects: Vec::new(),
-            arguments,
+        Ok(PlanStart {
+            task: task.text,
+            may_be_action: task.may_be_name,
+            arguments: self.arguments.clone(),
+            path: context.absolute(&self.path),
+            base: self.base,
             automation_profile: chosen.transpose()?,
-            default_profile: names::parse_profile(&settings.user_automation_profile())?,
-            repository_profile: repository_profile.transpose()?,
-            invariants: Vec::new(),
             strategy_actor: actor(&self.strategy_actor)?,
             execution_actor: actor(&self.execution_actor)?,
-            base: self.base,
-            idempotency_key: self.idempotency_key.clone(),
+            yes: self.yes,
+            to,
             max_usd: self.max_usd,
-            actor: String::new(),
+            idempotency_key: self.idempotency_key.clone(),
+            trust: self.trust.is_given(),
+            trusted_hash: None,
+            refuse_uncommitted: false,
+            default_profile: names::parse_profile(&settings.user_automation_profile())?,
+            repository_profile: repository_profile.transpose()?,
+            folder: context.environment.working_directory.clone(),
         })
     }
 
-    /// Returns warnings about uncommitted files, which the plan will not see. Asks once on a
-    /// terminal whether to continue.
-    fn confirm_uncommitted(
+    /// Returns the destination; `None` for the current branch.
+    fn destination(
         &self,
-        resources: &[cleveragents_domain::Resource],
-        app: &AppContext<'_>,
         context: &CommandContext<'_>,
-    ) -> Result<Vec<String>, CommandFailure> {
-        if self.base == BaseSource::Worktree {
-            return Ok(Vec::new());
-        }
-        let uncommitted = app.app().find_uncommitted(resources);
-        let warnings: Vec<String> = uncommitted.iter().map(uncommitted_warning).collect();
-        if warnings.is_empty() || self.yes {
-            return Ok(warnings);
-        }
-        let question = format!("{}\nContinue without them?", warnings.join("\n"));
-        match confirm(&question, context.environment) {
-            Confirmation::Yes | Confirmation::NoTerminal => Ok(warnings),
-            Confirmation::No => Err(CommandFailure::new(ExitCode::Decision, "nothing was done")
-                .kind("declined")
-                .hint("agents run --base worktree …")
-                .hint("git commit, then the same command")),
-        }
+    ) -> Result<Option<Destination>, CommandFailure> {
+        let to = self.to.destination(context)?;
+        Ok(Some(to).filter(|it| *it != Destination::Current))
     }
 
     /// Runs the plan to its end, or until the user must decide.
@@ -253,64 +192,55 @@ impl RunArgs {
         &self,
         app: &AppContext<'_>,
         progress: &PlanProgress,
-        plan: &Plan,
-        target: RunTarget<'_>,
-    ) -> Result<CommandAnswer, CommandFailure> {
-        let (context, id) = (target.context, plan.identity.plan_id);
-        let executor = app.executor()?;
-        let waits = |running: usize| progress.show_waiting_for_slot(running);
-        let mut executed = {
-            let work = executor.execute(id, app.actor(), &waits);
-            run_with_progress(app, progress, id, work)?
-                .map_err(|error| stopped_failure(error, id))?
-        };
-        if let ExecuteOutcome::NeedsApproval { .. } = executed {
-            // `agents run` implies approval of the strategy; only the apply needs confirmation.
-            let work = executor.execute(id, app.actor(), &waits);
-            executed = run_with_progress(app, progress, id, work)?
-                .map_err(|error| stopped_failure(error, id))?;
+        started: &StartedPlan,
+        context: &CommandContext<'_>,
+    ) -> Result<Reply<DriveAnswer>, CommandFailure> {
+        let id = started.plan.plan_id;
+        let to = self.destination(context)?;
+        let typed = || to.is_some().then(|| self.to.as_typed());
+        let (handlers, caller) = (app.app(), app.caller());
+        let reply = run_with_progress(app, progress, id, handlers.drive(id, &caller))?;
+        if !is_executed(&reply.answer) {
+            return Ok(with_destination(reply, typed()));
         }
-        let may = match &executed {
-            ExecuteOutcome::Complete {
-                auto_apply: applies,
-                ..
-            } => applies.clone(),
-            ExecuteOutcome::Unchanged(plan) if is_executed(plan) => AutoApply::No(String::new()),
-            _ => {
-                let answer = executed_answer(app, &executed, &self.to.to_argument())?;
-                return with_cost(app, id, answer);
-            }
+        let request = PlanApply {
+            plan: id.into(),
+            to: to.clone(),
+            mark_applied: false,
         };
-        if may != AutoApply::Yes && !self.yes {
-            let reply = progress.suspend(|| {
-                self.show_diff(app, id, context)?;
-                let warnings = if is_interactive(context.environment) {
-                    result_secret_warnings(app, id)?
-                } else {
-                    Vec::new()
-                };
-                let question = format!("Apply these changes to {}?", target.name);
-                let question = [warnings, vec![question]].concat().join("\n");
-                let reply = confirm_unless_interrupted(&question, context.environment);
-                Ok::<_, CommandFailure>(app.block_on(reply))
-            });
-            match reply? {
-                Some(Confirmation::Yes) => {}
-                Some(Confirmation::No | Confirmation::NoTerminal) => {
-                    return self.unapplied_answer(app, &executed);
-                }
-                None => {
-                    return Err(interrupted_failure(id, &self.to.to_argument()));
-                }
+        let answer = progress.suspend(|| self.confirm_apply(app, started, context));
+        match answer? {
+            Some(Confirmation::Yes) => {}
+            Some(Confirmation::No | Confirmation::NoTerminal) => {
+                let warnings = secret_warnings(app, id)?;
+                let reply = warnings.into_iter().fold(reply, Reply::warn);
+                return Ok(with_destination(reply, typed()).with_exit(ExitCode::Decision));
             }
+            None => return Err(interrupted_failure(id, typed())),
         }
         app.check_not_interrupted(id)?;
-        let service = app.apply_service()?;
-        let request = app.apply_request(id, target.destination);
-        let applied = run_with_progress(app, progress, id, service.apply(&request))??;
-        let warnings = sandbox_warnings(&app.plan_work(id)?.sandboxes);
-        let answer = with_warnings(outcome_answer(app, &applied)?, warnings);
-        with_cost(app, id, answer)
+        apply(app, progress, id, request)
+    }
+
+    /// Shows the diff and asks whether to apply it. Returns `None` if the user pressed Ctrl-C.
+    fn confirm_apply(
+        &self,
+        app: &AppContext<'_>,
+        started: &StartedPlan,
+        context: &CommandContext<'_>,
+    ) -> Result<Option<Confirmation>, CommandFailure> {
+        let id = started.plan.plan_id;
+        self.show_diff(app, id, context)?;
+        let warnings = if is_interactive(context.environment) {
+            secret_warnings(app, id)?
+        } else {
+            Vec::new()
+        };
+        let target = self.to.describe(&display_path(&started.path));
+        let question = format!("Apply these changes to {target}?");
+        let question = [warnings, vec![question]].concat().join("\n");
+        let reply = confirm_unless_interrupted(&question, context.environment);
+        Ok(app.block_on(reply))
     }
 
     /// Prints the diff before the user is asked about it.
@@ -323,72 +253,103 @@ impl RunArgs {
         if !context.environment.stdin.is_terminal() || !context.environment.stderr.is_terminal() {
             return Ok(());
         }
-        let results = app.results()?;
-        let diff = app.block_on(results.diff(id, Selection::default()))?;
-        for resource in &diff.resources {
-            context.lines.patch(&resource.diff.patch)?;
+        let diff = app.call(diff_request(id))?.answer;
+        for patch in diff
+            .resources
+            .iter()
+            .filter_map(|it| it.patch_bytes.as_ref())
+        {
+            context.lines.patch(patch)?;
         }
         Ok(())
     }
+}
 
-    /// Returns the answer for an executed plan whose apply was not confirmed.
-    fn unapplied_answer(
-        &self,
-        app: &AppContext<'_>,
-        executed: &ExecuteOutcome,
-    ) -> Result<CommandAnswer, CommandFailure> {
-        let id = executed.plan().identity.plan_id;
-        let answer = executed_answer(app, executed, &self.to.to_argument())?;
-        let answer = with_warnings(answer, result_secret_warnings(app, id)?);
-        let answer = answer.with_exit_code(ExitCode::Decision);
-        with_cost(app, id, answer)
+/// Returns the warnings about known secrets that the plan wrote into files.
+fn secret_warnings(app: &AppContext<'_>, id: PlanId) -> Result<Vec<String>, CommandFailure> {
+    let request = PlanPreviewApply { plan: id.into() };
+    Ok(app.call(request)?.answer.secret_warnings)
+}
+
+fn diff_request(id: PlanId) -> PlanDiff {
+    PlanDiff {
+        plan: id.into(),
+        patch: false,
+        files: Vec::new(),
+        resource: None,
     }
 }
 
-/// Finds the actor that the user named.
-fn find_actor(text: &str, app: &AppContext<'_>) -> Result<Actor, CommandFailure> {
-    let name = names::parse_name("actor", text)?;
-    Ok(find(&name, app)?.actor().clone())
+/// Asks once whether to continue without the uncommitted files that a request refused.
+fn confirm_uncommitted(
+    failure: CommandFailure,
+    context: &CommandContext<'_>,
+) -> Result<(), CommandFailure> {
+    let warnings = failure.data["warnings"].as_array();
+    let warnings = warnings.into_iter().flatten().filter_map(Value::as_str);
+    let warnings: Vec<&str> = warnings.collect();
+    let question = format!("{}\nContinue without them?", warnings.join("\n"));
+    match confirm(&question, context.environment) {
+        Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+        Confirmation::No => Err(failure.kind("declined")),
+    }
 }
 
-fn is_executed(plan: &Plan) -> bool {
-    let at = plan.position;
-    let executed = (at.phase(), at.state()) == (Phase::Execute, PlanState::Complete);
-    !at.is_terminal() && (executed || at.phase() == Phase::Apply)
+/// Whether the plan is executed and not applied.
+fn is_executed(answer: &DriveAnswer) -> bool {
+    let plan = answer.plan();
+    let executed = (plan.phase, plan.state) == (Phase::Execute, PlanState::Complete);
+    let applying = plan.phase == Phase::Apply
+        && !matches!(
+            plan.state,
+            PlanState::Applied | PlanState::Cancelled | PlanState::Unapplied
+        );
+    matches!(answer, DriveAnswer::Executed(_)) && (executed || applying)
+}
+
+/// Names the destination, as the user typed it, in the next steps that apply the plan.
+fn with_destination(mut reply: Reply<DriveAnswer>, to: Option<Value>) -> Reply<DriveAnswer> {
+    for message in &mut reply.messages {
+        add_destination(&mut message.content, to.as_ref());
+    }
+    reply
+}
+
+fn add_destination(step: &mut NextStep, to: Option<&Value>) {
+    if let NextStep::Request {
+        name, arguments, ..
+    } = step
+        && name == PlanApply::NAME
+        && let Some(to) = to
+    {
+        arguments.insert("to".to_owned(), to.clone());
+    }
 }
 
 /// Returns the failure for Ctrl-C at the question: the work is done and can be applied later with
 /// the same `--to`.
-fn interrupted_failure(id: PlanId, to: &str) -> CommandFailure {
+fn interrupted_failure(id: PlanId, to: Option<Value>) -> CommandFailure {
+    let mut apply = NextStep::send(&PlanApply {
+        plan: id.into(),
+        to: None,
+        mark_applied: false,
+    });
+    add_destination(&mut apply, to.as_ref());
     CommandFailure::new(
         ExitCode::Interrupted,
         "interrupted; the plan is executed, and your files are unchanged",
     )
     .kind("interrupted")
-    .hint(format!("agents plan diff {id}"))
-    .hint(format!("agents plan apply {id}{to}"))
-    .with("plan_id", json!(id))
+    .hint(NextStep::send(&diff_request(id)))
+    .hint(apply)
+    .with("plan_id", id.to_string().into())
 }
 
-/// Adds the cost of models to the answer.
-fn with_cost(
-    app: &AppContext<'_>,
-    id: PlanId,
-    answer: CommandAnswer,
-) -> Result<CommandAnswer, CommandFailure> {
-    let spent = app.block_on(app.store().read(move |tx| tx.model_spend(id)))?;
-    let mut answer = answer;
-    if let Value::Object(data) = &mut answer.data {
-        data.insert(
-            "cost".to_owned(),
-            json!({ "tokens": spent.tokens, "usd": spent.usd }),
-        );
+/// Says what models cost.
+fn with_cost(reply: Reply<DriveAnswer>) -> Reply<DriveAnswer> {
+    let cost = reply.answer.cost();
+    match cost.tokens {
+        0 => reply,
+        tokens => reply.info(format!("models used {tokens} tokens, {:.4} USD", cost.usd)),
     }
-    Ok(match spent.tokens {
-        0 => answer,
-        tokens => answer.with_message(
-            MessageLevel::Info,
-            format!("models used {tokens} tokens, {:.4} USD", spent.usd),
-        ),
-    })
 }

@@ -4,10 +4,11 @@ mod input;
 mod list;
 mod run;
 mod show;
-mod trial;
 mod view;
 
 use clap::Subcommand;
+use cleveragents_api::NextStep;
+use cleveragents_api::tool::ToolList;
 use cleveragents_domain::NamespacedName;
 
 use super::{CommandContext, CommandRequirements};
@@ -55,5 +56,6 @@ fn parse_name(text: &str) -> Result<NamespacedName, CommandFailure> {
         format!("builtin/{text}")
     };
     let name = names::parse_name("tool", &full);
-    name.map_err(|failure| failure.hint("agents tool list"))
+    let list = NextStep::send(&ToolList::default());
+    name.map_err(|failure| failure.hint(list))
 }

@@ -1,7 +1,7 @@
 //! `agents version`
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::bootstrap::sqlite_version;
 use crate::failure::CommandFailure;
@@ -17,30 +17,31 @@ Examples:
   agents version --format json")]
 pub struct VersionArgs {}
 
+#[derive(Debug, Serialize)]
+struct VersionAnswer {
+    version: &'static str,
+    commit: Option<&'static str>,
+    rustc: &'static str,
+    target: &'static str,
+    sqlite: &'static str,
+}
+
 impl VersionArgs {
     pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
-        let version = env!("CARGO_PKG_VERSION");
-        let commit = Some(env!("AGENTS_COMMIT")).filter(|commit| !commit.is_empty());
-        let rustc = env!("AGENTS_RUSTC");
-        let target = env!("AGENTS_TARGET");
-        let sqlite = sqlite_version();
-        let data = json!({
-            "version": version,
-            "commit": commit,
-            "rustc": rustc,
-            "target": target,
-            "sqlite": sqlite,
-        });
+        let build = VersionAnswer {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: Some(env!("AGENTS_COMMIT")).filter(|commit| !commit.is_empty()),
+            rustc: env!("AGENTS_RUSTC"),
+            target: env!("AGENTS_TARGET"),
+            sqlite: sqlite_version(),
+        };
         let rows = [
-            ("version", ViewCell::new(version, Tone::Strong)),
-            ("commit", commit.unwrap_or("unknown").into()),
-            ("rustc", rustc.into()),
-            ("target", target.into()),
-            ("sqlite", sqlite.into()),
+            ("version", ViewCell::new(build.version, Tone::Strong)),
+            ("commit", build.commit.unwrap_or("unknown").into()),
+            ("rustc", build.rustc.into()),
+            ("target", build.target.into()),
+            ("sqlite", build.sqlite.into()),
         ];
-        Ok(CommandAnswer::new(
-            data,
-            OutputView::new().panel("CleverAgents", rows),
-        ))
+        CommandAnswer::new(&build, OutputView::new().panel("CleverAgents", rows))
     }
 }

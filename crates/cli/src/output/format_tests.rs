@@ -60,7 +60,11 @@ fn prose() -> OutputView {
 }
 
 fn render(view: OutputView, format: Format) -> String {
-    render_answer(CommandAnswer::new(json!({}), view), format, ColourMode::No)
+    render_answer(answer(view), format, ColourMode::No)
+}
+
+fn answer(view: OutputView) -> CommandAnswer {
+    CommandAnswer::new(&json!({}), view).unwrap()
 }
 
 /// Returns stdout, and stderr behind a line of dashes if there is any, without trailing spaces.
@@ -98,7 +102,7 @@ fn render_outcome(
 }
 
 fn messages() -> CommandAnswer {
-    CommandAnswer::new(json!({}), prose())
+    answer(prose())
         .with_message(MessageLevel::Info, "1 plan")
         .with_message(
             MessageLevel::Warn,
@@ -242,7 +246,7 @@ fn prose_is_wrapped() {
 
 #[test]
 fn a_patch_in_colour() {
-    insta::assert_snapshot!(render_answer(CommandAnswer::new(json!({}), patch()), Format::Rich, ColourMode::Yes), @r"
+    insta::assert_snapshot!(render_answer(answer(patch()), Format::Rich, ColourMode::Yes), @r"
     ␛[1m--- a/cart.rs␛[0m
     ␛[1m+++ b/cart.rs␛[0m
     ␛[2m@@ -1,2 +1,2 @@␛[0m
@@ -254,7 +258,7 @@ fn a_patch_in_colour() {
 
 #[test]
 fn tones_in_colour() {
-    insta::assert_snapshot!(render_answer(CommandAnswer::new(json!({}), plan_panel()), Format::Color, ColourMode::Yes), @r"
+    insta::assert_snapshot!(render_answer(answer(plan_panel()), Format::Color, ColourMode::Yes), @r"
     ␛[1mPlan␛[0m
      ␛[38;5;6mname␛[39m      ␛[1mlocal/lint-7f2k␛[0m
      ␛[38;5;6mstate␛[39m     ␛[38;5;2mexecute/complete␛[39m

@@ -4,11 +4,11 @@
 use std::io::{self, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::Value;
+use serde::Serialize;
 
 use super::json::render_line;
 use super::layout::paint;
-use super::model::ViewCell;
+use super::model::{ViewCell, serialize};
 use super::patch;
 use super::render_options::ColourMode;
 use super::text::escape_line;
@@ -47,8 +47,8 @@ impl OutputLines {
     }
 
     /// Writes one JSON value on its own line.
-    pub fn json(&self, value: &Value) -> Result<ReaderState, CommandFailure> {
-        let mut value = value.clone();
+    pub fn json(&self, value: &impl Serialize) -> Result<ReaderState, CommandFailure> {
+        let mut value = serialize(value)?;
         self.redactor.redact_value(&mut value);
         self.write(&render_line(&value))
     }

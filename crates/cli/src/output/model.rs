@@ -12,7 +12,7 @@ use crate::redact::Redactor;
 #[derive(Debug, Clone)]
 pub struct CommandAnswer {
     /// For programs: the `data` of the envelope.
-    pub data: Value,
+    pub(super) data: Value,
     pub view: OutputView,
     pub messages: Vec<Message>,
     pub status: AnswerStatus,
@@ -88,14 +88,15 @@ pub enum Tone {
 }
 
 impl CommandAnswer {
-    pub fn new(data: Value, view: OutputView) -> Self {
-        Self {
-            data,
+    /// Returns an answer with the serialised `data` for programs and a view of it for people.
+    pub fn new(data: &impl Serialize, view: OutputView) -> Result<Self, CommandFailure> {
+        Ok(Self {
+            data: serialize(data)?,
             view,
             messages: Vec::new(),
             status: AnswerStatus::Ok,
             exit: ExitCode::Ok,
-        }
+        })
     }
 
     /// Returns the answer to a request: its data is the serialised answer, displayed to people by
@@ -104,10 +105,7 @@ impl CommandAnswer {
         reply: Reply<A>,
         view: impl FnOnce(&A) -> OutputView,
     ) -> Result<Self, CommandFailure> {
-        let data = serde_json::to_value(&reply.answer).map_err(|error| {
-            CommandFailure::new(ExitCode::Error, "cannot write the answer").caused_by(&error)
-        })?;
-        let answer = Self::new(data, view(&reply.answer));
+        let answer = Self::new(&reply.answer, view(&reply.answer))?;
         let add = |answer: Self, message: cleveragents_api::Message| {
             answer.with_message(message.level, next_step::render(&message.content))
         };
@@ -146,6 +144,13 @@ impl CommandAnswer {
         }
         answer
     }
+}
+
+/// Serialises what a command answers, so that secrets in it can be masked before it is written.
+pub(super) fn serialize(data: &impl Serialize) -> Result<Value, CommandFailure> {
+    serde_json::to_value(data).map_err(|error| {
+        CommandFailure::new(ExitCode::Error, "cannot write the answer").caused_by(&error)
+    })
 }
 
 impl Message {

@@ -1,4 +1,4 @@
-//! Messages for people on stderr: notes that accompany the answer, and failures with their causes
+//! Messages for people on stderr: notes beside the answer, and failures with their causes
 //! and hints.
 
 use anstyle::{AnsiColor, Style};

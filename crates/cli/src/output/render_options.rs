@@ -19,7 +19,7 @@ pub struct RenderOptions {
     pub shape: EnvelopeShape,
 }
 
-/// How the envelope is placed in the output.
+/// Position of the envelope in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvelopeShape {
     /// The envelope is the whole output.

@@ -49,7 +49,8 @@ fn report_with_text(text: &str) -> CommandReport {
         .text(text)
         .patch(text.as_bytes().to_vec())
         .verbatim(text);
-    let answer = CommandAnswer::new(json!({"a": [text], text: 1}), view)
+    let answer = CommandAnswer::new(&json!({"a": [text], text: 1}), view)
+        .unwrap()
         .with_message(MessageLevel::Info, text)
         .with_message(MessageLevel::Hint, text)
         .with_message(MessageLevel::Warn, text)
@@ -116,11 +117,12 @@ fn no_width_breaks_a_format() {
         }
     }
     let empty = CommandAnswer::new(
-        json!({}),
+        &json!({}),
         OutputView::new()
             .panel("Empty", [("", ""); 0])
             .table("T", &[], []),
-    );
+    )
+    .unwrap();
     for format in FORMATS {
         report(Ok(empty.clone())).render(&render_options(format, 20), &Redactor::default());
     }
@@ -156,7 +158,7 @@ fn colour_appears_only_where_it_is_wanted() {
 #[test]
 fn plain_prints_verbatim_text_to_a_pipe_as_it_is() {
     let patch = "--- a\r\n+++ b\n+\tx\x1b[0m\n\\ No newline at end of file";
-    let answer = CommandAnswer::new(json!({}), OutputView::new().verbatim(patch));
+    let answer = CommandAnswer::new(&json!({}), OutputView::new().verbatim(patch)).unwrap();
     let rendered =
         report(Ok(answer)).render(&render_options(Format::Plain, 20), &Redactor::default());
     assert_eq!(rendered.stdout, patch.as_bytes());
@@ -167,7 +169,7 @@ fn a_patch_goes_to_a_pipe_byte_for_byte_and_is_masked_for_people() {
     let patch = b"--- a\r\n+caf\xe9 tops3cret-phrase\n".to_vec();
     let mut redactor = Redactor::default();
     redactor.learn("PHRASE", "tops3cret-phrase");
-    let answer = CommandAnswer::new(json!({}), OutputView::new().patch(patch.clone()));
+    let answer = CommandAnswer::new(&json!({}), OutputView::new().patch(patch.clone())).unwrap();
     for format in [Format::Plain, Format::Rich, Format::Color, Format::Table] {
         let report = report(Ok(answer.clone()));
         let rendered = report.render(&render_options(format, 80), &redactor);
@@ -197,9 +199,10 @@ fn quiet_leaves_warnings_and_errors() {
 fn json_and_yaml_envelopes_are_equal() {
     let nasty = "yes: [no] # ~\n\"'\\ \u{7}ü日 null 0x1 2026-01-01 <<";
     let answer = CommandAnswer::new(
-        json!({"n": nasty, "no": "off", "z": [1, null, {}]}),
+        &json!({"n": nasty, "no": "off", "z": [1, null, {}]}),
         OutputView::new(),
     )
+    .unwrap()
     .with_message(MessageLevel::Warn, nasty)
     .with_exit_code(ExitCode::Conflict);
     let report = report(Ok(answer));

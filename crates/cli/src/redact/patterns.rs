@@ -95,8 +95,8 @@ fn bearer(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     }
     let start = position + WORD.len();
     let token = &bytes[start..start + run_length(&bytes[start..], is_bearer)];
-    let telling = token.len() >= 16 || token.len() >= 8 && token.iter().any(u8::is_ascii_digit);
-    telling.then(|| start..start + token.len())
+    let is_specific = token.len() >= 16 || token.len() >= 8 && token.iter().any(u8::is_ascii_digit);
+    is_specific.then(|| start..start + token.len())
 }
 
 /// Matches a JSON web token: three parts of base64url, the first starting with an encoded `{"`.

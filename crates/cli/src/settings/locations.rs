@@ -17,8 +17,8 @@ pub struct Locations {
     pub config_file: PathBuf,
     /// The nearest project settings at or above the working directory.
     pub project_file: Option<PathBuf>,
-    /// Where `--project` creates settings if there are none: the top of the git checkout, else the
-    /// working directory.
+    /// The folder in which `--project` creates settings if there are none: the top of the git
+    /// checkout, else the working directory.
     pub new_project_file: Option<PathBuf>,
 }
 

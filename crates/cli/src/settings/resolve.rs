@@ -8,6 +8,7 @@ use std::time::Duration;
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
 use cleveragents_ports::limits::Limit;
+use serde::Serialize;
 
 use super::file::{self, SettingsOwner};
 use super::locations::Locations;
@@ -20,7 +21,8 @@ use crate::failure::{CommandFailure, excerpt};
 use crate::redact::Redactor;
 
 /// The source of a value, highest precedence first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SettingSource {
     Flag,
     Environment,

@@ -4,6 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cleveragents_api::TimeSpan;
+use serde::{Serialize, Serializer};
+
 use crate::failure::excerpt;
 
 /// The size limit for a value, in bytes.
@@ -43,7 +46,7 @@ pub enum SettingValue {
     List(Vec<String>),
 }
 
-/// Why a text is not a valid value. The message never repeats a secret.
+/// Error of a text that is not a valid value. The message never repeats a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error("expected {expected}, found `{}`", excerpt(found))]
@@ -124,9 +127,10 @@ impl ValueKind {
             },
             Self::Choice(names) if names.contains(&text) => Ok(SettingValue::Text(text.to_owned())),
             Self::Choice(_) => Err(wrong()),
-            Self::Duration => parse_duration(text)
-                .map(SettingValue::Duration)
-                .ok_or_else(wrong),
+            Self::Duration => match text.parse::<TimeSpan>() {
+                Ok(TimeSpan(span)) => Ok(SettingValue::Duration(span)),
+                Err(_) => Err(wrong()),
+            },
             Self::List => {
                 let items = text.split(',').map(|item| item.trim().to_owned());
                 Ok(SettingValue::List(items.collect()))
@@ -201,14 +205,16 @@ impl SettingValue {
             Self::Text(_) | Self::Path(_) | Self::Duration(_) => self.to_string().into(),
         }
     }
+}
 
-    /// Returns the value for machine-readable output.
-    pub fn to_json(&self) -> serde_json::Value {
+/// As in the settings file: numbers, booleans and lists are not texts.
+impl Serialize for SettingValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Integer(number) => (*number).into(),
-            Self::Boolean(value) => (*value).into(),
-            Self::List(items) => items.clone().into(),
-            Self::Text(_) | Self::Path(_) | Self::Duration(_) => self.to_string().into(),
+            Self::Integer(number) => serializer.serialize_i64(*number),
+            Self::Boolean(value) => serializer.serialize_bool(*value),
+            Self::List(items) => items.serialize(serializer),
+            Self::Text(_) | Self::Path(_) | Self::Duration(_) => serializer.collect_str(self),
         }
     }
 }
@@ -236,20 +242,6 @@ fn check_text(text: &str) -> Result<(), ValueError> {
     } else {
         Ok(())
     }
-}
-
-/// Parses `30s`, `5m`, `12h` or `7d`.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let unit = text.chars().last()?;
-    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 60 * 60,
-        'd' => 24 * 60 * 60,
-        _ => return None,
-    };
-    number.checked_mul(seconds).map(Duration::from_secs)
 }
 
 /// Returns what is wrong if a text is not a scheme, a colon and something after it. The rest is

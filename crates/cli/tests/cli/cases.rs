@@ -27,7 +27,7 @@ pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
 pub(crate) use validations::{TESTS, with_validations};
 
-/// How many processes run in parallel.
+/// Number of parallel processes.
 const PARALLEL_PROCESSES: usize = 4;
 
 pub(crate) const FORMATS: [&str; 2] = ["plain", "json"];
@@ -40,7 +40,7 @@ pub(crate) struct SnapshotCase {
     pub(crate) about: &'static str,
     pub(crate) arguments: &'static [&'static str],
     pub(crate) prepare: fn(&mut TestEnvironment),
-    /// How many lines to pin of an answer that grows with every new command.
+    /// Number of pinned lines of an answer that grows with every new command.
     pub(crate) line_limit: Option<usize>,
 }
 

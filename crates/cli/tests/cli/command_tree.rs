@@ -53,7 +53,7 @@ fn every_command_has_help_and_pinned_output() {
         let cases: Vec<_> = cases().filter(|case| case.command == words).collect();
         assert!(
             cases.iter().any(|case| case.about.is_empty()),
-            "`{words}` has no row in cases.rs"
+            "`{words}` has no row in cases/"
         );
         for name in cases
             .iter()

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use cleveragents_domain::ErrorCategory;
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::recovery::NewErrorRecord;
+use cleveragents_engine::error_history::{ErrorRecovery, NewErrorRecord};
 use serde_json::Value;
 
 use crate::concurrent_commands::{ConcurrencyFixture, on_both_engines};
@@ -36,7 +36,7 @@ fn concurrently_recorded_errors_are_listed(fixture: &ConcurrencyFixture) {
                 start.wait();
                 for number in 0..ERRORS_PER_RECORDER {
                     for message in [format!("{recorder}.{number}"), "everybody's".to_owned()] {
-                        let recovery = app.recovery();
+                        let recovery = ErrorRecovery::new(app.store().clone(), app.ids());
                         let recorded = recovery.record(id, new_error_record(message), "eva");
                         app.block_on(recorded).unwrap();
                     }

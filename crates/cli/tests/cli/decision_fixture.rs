@@ -18,8 +18,10 @@ use cleveragents_domain::{
 use cleveragents_engine::decisions::{
     ContextItem, CorrectionRequest, DecisionContext, DecisionDraft, DecisionService,
 };
-use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
-use cleveragents_engine::recovery::{ErrorRecovery, NewErrorRecord};
+use cleveragents_engine::error_history::{ErrorRecovery, NewErrorRecord};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, ActionRegistry, PlanLifecycle, UseActionRequest,
+};
 use cleveragents_engine::runs::{ClaimOutcome, RunLease};
 use cleveragents_integration_tests::plan_driver::{claim_run, start_phase};
 use cleveragents_ports::{Ids, Slots, StoreError, StoreOperation};
@@ -138,7 +140,8 @@ impl<'a> FixtureBuilder<'a> {
         });
         added.await.unwrap();
         let draft = read_action(&DefinitionSource::new("lint.yaml", ACTION), &|_| None).unwrap();
-        self.lifecycle.create_action(draft, "eva").await.unwrap();
+        let actions = ActionRegistry::new(self.app.store().clone(), self.ids.clone());
+        actions.create(draft, "eva").await.unwrap();
     }
 
     async fn use_action(&self) -> (PlanId, DecisionId) {
@@ -343,7 +346,7 @@ pub(crate) fn create_failed(environment: &TestEnvironment) {
             recovery.record(fixture.plan, error, "eva").await.unwrap();
         }
         let reason = "cargo test failed";
-        builder.lifecycle.fail(&run, reason).await.unwrap();
+        builder.lifecycle.as_owner(&run).fail(reason).await.unwrap();
         builder.lifecycle.release(run).await.unwrap();
     });
 }
@@ -357,7 +360,12 @@ pub(crate) fn create_waiting(environment: &TestEnvironment, waiting: WaitReason)
     app.block_on(async {
         builder.set_next_id(0x70000);
         let run = builder.claim(fixture.plan).await;
-        builder.lifecycle.wait(&run, waiting).await.unwrap();
+        builder
+            .lifecycle
+            .as_owner(&run)
+            .wait(waiting)
+            .await
+            .unwrap();
         builder.lifecycle.release(run).await.unwrap();
     });
 }
@@ -372,9 +380,9 @@ pub(crate) fn fail_plan(environment: &TestEnvironment, plan: PlanId) {
         let ClaimOutcome::Won(run) = claimed.unwrap() else {
             panic!("somebody else runs the plan");
         };
-        let lifecycle = app.lifecycle();
+        let lifecycle = PlanLifecycle::new(app.store().clone(), app.ids(), app.liveness());
         start_phase(&lifecycle, &run).await;
-        lifecycle.fail(&run, "no strategy").await.unwrap();
+        lifecycle.as_owner(&run).fail("no strategy").await.unwrap();
         lifecycle.release(run).await.unwrap();
     });
 }

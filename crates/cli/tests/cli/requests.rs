@@ -8,12 +8,18 @@ use cleveragents_cli::next_step;
 use serde_json::Value;
 
 /// Requests without a command of their own, with the reason.
-const WITHOUT_COMMAND: &[(&str, &str)] = &[];
+const WITHOUT_COMMAND: &[(&str, &str)] = &[
+    ("plan.find", "sent by commands that ask about a plan first"),
+    ("plan.preview_apply", "sent before the question of an apply"),
+    ("plan.preview_resume", "sent by `plan resume --dry-run`"),
+];
 
 /// Fields that the command line fills in itself, with the source of their value.
 const FILLED_IN: &[(&str, &str)] = &[
     ("default_profile", "the user's settings"),
     ("folder", "the working directory"),
+    ("may_be_action", "whether the task is a word of the command"),
+    ("refuse_uncommitted", "whether the user can be asked"),
     ("repository_profile", "the settings of the repository"),
     ("trusted_hash", "the answer to a question"),
 ];
@@ -23,11 +29,7 @@ fn every_request_has_a_command_or_a_reason_for_none() {
     let tree = cleveragents_cli::command();
     let without: BTreeMap<&str, &str> = WITHOUT_COMMAND.iter().copied().collect();
     for request in all_requests() {
-        let path: Vec<String> = request
-            .name
-            .split('.')
-            .map(|it| it.replace('_', "-"))
-            .collect();
+        let path = next_step::command_path(request.name);
         let command = next_step::find(&tree, &path);
         if without.contains_key(request.name) {
             assert!(command.is_none(), "{}: it has a command", request.name);

@@ -149,6 +149,18 @@ fn an_interrupted_apply_is_aborted_by_cancelling_commands() {
         assert_eq!(world.commits("shop"), 1);
         assert_eq!(world.git_status("shop"), "");
     }
+    let tree = world.json_data(&["plan", "tree", &plan]);
+    let decision = tree["nodes"][0]["id"].as_str().unwrap();
+    let correct = ["plan", "correct", decision, "--mode", "append", "-g", "no"];
+    snapshot.restore();
+    // A dry run leaves the apply as it is.
+    let dry_run = world.run_json(&[&correct[..], &["--dry-run"]].concat());
+    assert_eq!(dry_run.succeeded().data()["plan"]["state"], "processing");
+    assert_eq!(world.state(&plan), "apply/processing");
+    world.run_json(&correct).succeeded();
+    assert_eq!(world.state(&plan), "strategize/queued");
+    assert_eq!(world.read("shop/a"), BASE);
+    assert_eq!(world.git_status("shop"), "");
     // An unrelated command finishes it.
     snapshot.restore();
     world.run(&["init"]).succeeded();

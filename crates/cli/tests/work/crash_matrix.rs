@@ -20,7 +20,7 @@ const FOLDER: &str = "docs";
 /// The number of rotations in the stress run.
 const ROUNDS: usize = 100;
 
-/// What every plan does to every resource.
+/// The changes of every plan to every resource.
 const WORK: &str = "echo made > made; echo more >> a; rm dir/b";
 
 type MatrixFiles = BTreeMap<String, String>;

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use cleveragents_cli::bootstrap::AppContext;
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::strategy::Approver;
 use cleveragents_domain::{Move, Phase, Plan, PlanState, Position, Timestamp, WaitReason};
 use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle};
 use cleveragents_engine::runs::RunLease;
@@ -125,7 +126,10 @@ impl PlanFixture {
     fn position(&self) -> Position {
         let bootstrap = self.world.bootstrap();
         let app = bootstrap.open_to_read().unwrap();
-        let plan = app.block_on(app.lifecycle().plan(self.plan.parse().unwrap()));
+        let plan = {
+            let id: PlanId = self.plan.parse().unwrap();
+            app.block_on(app.store().read(move |tx| tx.plan(id)))
+        };
         plan.unwrap().position
     }
 
@@ -134,7 +138,8 @@ impl PlanFixture {
         let bootstrap = self.world.bootstrap();
         let app = bootstrap.open_to_read().unwrap();
         let id = self.plan.parse().unwrap();
-        let (lifecycle, runs) = (app.lifecycle(), app.runs());
+        let lifecycle = PlanLifecycle::new(app.store().clone(), app.ids(), app.liveness());
+        let runs = app.runs();
         app.block_on(async {
             let mut held: Option<RunLease> = None;
             for next_move in way {
@@ -245,10 +250,10 @@ async fn make_move(
     next_move: Move,
 ) -> Result<Plan, LifecycleError> {
     match next_move {
-        Move::Start => lifecycle.start(run, &PassingProbe).await,
-        Move::Fail => lifecycle.fail(run, "it failed").await,
-        Move::Constrain => lifecycle.constrain(run, "a rule stopped it").await,
-        Move::Wait(waiting) => lifecycle.wait(run, waiting).await,
+        Move::Start => lifecycle.as_owner(run).start(&PassingProbe).await,
+        Move::Fail => lifecycle.as_owner(run).fail("it failed").await,
+        Move::Constrain => lifecycle.as_owner(run).constrain("a rule stopped it").await,
+        Move::Wait(waiting) => lifecycle.as_owner(run).wait(waiting).await,
         other => panic!("{other:?} is not made here"),
     }
 }
@@ -260,7 +265,7 @@ async fn approve(app: &AppContext<'_>, plan: PlanId) {
         .store()
         .write(operation, move |tx: &mut dyn Transaction| {
             if let Some(mut strategy) = tx.newest_strategy(plan)? {
-                strategy.approved_by = Some("a test".to_owned());
+                strategy.approved_by = Some(Approver::User("a test".to_owned()));
                 strategy.approved_at = Some(tx.now()?);
                 tx.approve_strategy(&strategy)?;
             }

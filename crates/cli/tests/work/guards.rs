@@ -203,6 +203,13 @@ fn each_approval_allows_one_write() {
         assert_eq!(data["waiting"]["kind"], "approval", "{data}");
         let files = world.sandbox_files(&plan);
         assert_eq!(files.get("log").map(String::as_str), log, "round {round}");
+        // An approval is used up: resuming approves nothing.
+        world
+            .resume(&plan)
+            .exits(5)
+            .prints("requires your approval");
+        let files = world.sandbox_files(&plan);
+        assert_eq!(files.get("log").map(String::as_str), log, "round {round}");
         world.apply(&plan).exits(4);
     }
     world

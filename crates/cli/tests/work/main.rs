@@ -39,6 +39,7 @@ mod local_model;
 mod manual_recovery;
 mod masks;
 mod models;
+mod plan_reads;
 mod postgres;
 mod profiles;
 mod rebasing;

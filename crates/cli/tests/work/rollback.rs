@@ -242,6 +242,8 @@ fn reverting_a_step_decision_restores_its_files() {
     let world = TestWorld::new();
     let plan = world.create_executed_plan(STEPS);
     let end = world.sandbox_files(&plan);
+    // The steps change `log`, `dir/b`, `link`, `dir/new/c`, `a`, `run.sh` and `moved.sh`.
+    let changed_files = 7;
     let tree = world.json_data(&["plan", "tree", &plan]).to_string();
     let created = world.events_of_kind(&plan, "decision_created");
     let step = created
@@ -252,7 +254,16 @@ fn reverting_a_step_decision_restores_its_files() {
     let words = ["plan", "correct", &decision, "--mode", "revert"];
     let more = ["--guidance", "do it again", "--yes"];
     let run = world.run_json(&[&words[..], &more].concat());
-    run.succeeded();
+    let data = run.succeeded().data();
+    let rollback = &data["sandbox_rollback"];
+    assert_eq!(rollback["status"], "rolled_back", "{data}");
+    // The initial state has no checkpoint.
+    assert_eq!(rollback["checkpoint"], Value::Null);
+    assert_eq!(rollback["files_reverted"], changed_files, "{data}");
+    assert_eq!(
+        data["affected_subtree"]["artifacts_archived"],
+        changed_files
+    );
     assert_eq!(world.events_of_kind(&plan, "checkpoint_restored").len(), 1);
     let active = checkpoints(&world, &plan);
     let active = active.iter().filter(|it| it["undone_by"].is_null());

@@ -19,7 +19,7 @@ const REPOSITORY: &str = "shop";
 const FOLDER: &str = "docs";
 const PATCH: &str = "out/plan.patch";
 
-/// What the plan does to each resource: new files, a changed one, a removed one and a link.
+/// The plan's changes to each resource: new files, a changed one, a removed one and a link.
 const WORK: &str = "echo made > made; echo more >> a; rm dir/b; ln -s a link; mkdir -p new/deep; echo x > new/deep/f";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

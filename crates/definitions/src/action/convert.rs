@@ -27,206 +27,220 @@ pub(super) fn convert(
     problems: &mut Problems,
 ) -> Option<ActionDraft> {
     let mut conversion = DefinitionConversion { node, problems };
-    let draft = conversion.draft(file)?;
-    conversion.check(&draft);
+    let draft = convert_draft(&mut conversion, file)?;
+    check_draft(&mut conversion, &draft);
     Some(draft)
 }
 
-impl DefinitionConversion<'_> {
-    /// Converts all parts before it returns `None`, so that every problem is recorded.
-    fn draft(&mut self, file: ActionFile) -> Option<ActionDraft> {
-        let name = self.parse("name", &file.name);
-        let strategy_actor = self.parse("strategy_actor", &file.strategy_actor);
-        let execution_actor = self.parse("execution_actor", &file.execution_actor);
-        let estimation_actor = self.parse_optional("estimation_actor", &file.estimation_actor);
-        let review_actor = self.parse_optional("review_actor", &file.review_actor);
-        let apply_actor = self.parse_optional("apply_actor", &file.apply_actor);
-        let invariant_actor = self.parse_optional("invariant_actor", &file.invariant_actor);
-        let profile = self.parse_optional("automation_profile", &file.automation_profile);
-        let state = self.parse_optional::<ActionState>("state", &file.state);
-        let skills = self.parse_all("skills", &file.skills.unwrap_or_default());
-        let arguments = self.arguments(file.arguments.unwrap_or_default());
-        Some(ActionDraft {
-            name: name?,
-            description: file.description,
-            long_description: file.long_description,
-            actors: Actors {
-                strategy_actor: strategy_actor?,
-                execution_actor: execution_actor?,
-                estimation_actor: estimation_actor?,
-                review_actor: review_actor?,
-                apply_actor: apply_actor?,
-                invariant_actor: invariant_actor?,
-            },
-            definition_of_done: file.definition_of_done,
-            reusable: file.reusable.unwrap_or(true),
-            read_only: file.read_only.unwrap_or(false),
-            state: state?.unwrap_or_default(),
-            arguments: arguments?,
-            automation_profile: profile?,
-            invariants: file.invariants.unwrap_or_default(),
-            checks: file
-                .checks
-                .unwrap_or_default()
-                .into_iter()
-                .map(check)
-                .collect(),
-            budget: file.budget.map(budget).unwrap_or_default(),
-            skills: skills?,
-        })
-    }
+/// Converts all parts before it returns `None`, so that every problem is recorded.
+fn convert_draft(
+    conversion: &mut DefinitionConversion<'_>,
+    file: ActionFile,
+) -> Option<ActionDraft> {
+    let name = conversion.parse("name", &file.name);
+    let strategy_actor = conversion.parse("strategy_actor", &file.strategy_actor);
+    let execution_actor = conversion.parse("execution_actor", &file.execution_actor);
+    let estimation_actor = conversion.parse_optional("estimation_actor", &file.estimation_actor);
+    let review_actor = conversion.parse_optional("review_actor", &file.review_actor);
+    let apply_actor = conversion.parse_optional("apply_actor", &file.apply_actor);
+    let invariant_actor = conversion.parse_optional("invariant_actor", &file.invariant_actor);
+    let profile = conversion.parse_optional("automation_profile", &file.automation_profile);
+    let state = conversion.parse_optional::<ActionState>("state", &file.state);
+    let skills = conversion.parse_all("skills", &file.skills.unwrap_or_default());
+    let arguments = convert_arguments(conversion, file.arguments.unwrap_or_default());
+    Some(ActionDraft {
+        name: name?,
+        description: file.description,
+        long_description: file.long_description,
+        actors: Actors {
+            strategy_actor: strategy_actor?,
+            execution_actor: execution_actor?,
+            estimation_actor: estimation_actor?,
+            review_actor: review_actor?,
+            apply_actor: apply_actor?,
+            invariant_actor: invariant_actor?,
+        },
+        definition_of_done: file.definition_of_done,
+        reusable: file.reusable.unwrap_or(true),
+        read_only: file.read_only.unwrap_or(false),
+        state: state?.unwrap_or_default(),
+        arguments: arguments?,
+        automation_profile: profile?,
+        invariants: file.invariants.unwrap_or_default(),
+        checks: file
+            .checks
+            .unwrap_or_default()
+            .into_iter()
+            .map(check)
+            .collect(),
+        budget: file.budget.map(budget).unwrap_or_default(),
+        skills: skills?,
+    })
+}
 
-    fn arguments(&mut self, entries: Vec<ArgumentEntry>) -> Option<Vec<Argument>> {
-        let count = entries.len();
-        if count > ARGUMENTS_MAXIMUM {
-            let what =
-                format!("an action may have {ARGUMENTS_MAXIMUM} arguments, this one has {count}");
-            self.problem("arguments", what);
-            return None;
-        }
-        let convert = |(index, entry)| self.argument(&format!("arguments[{index}]"), entry);
-        let arguments: Vec<Option<Argument>> =
-            entries.into_iter().enumerate().map(convert).collect();
-        arguments.into_iter().collect()
+fn convert_arguments(
+    conversion: &mut DefinitionConversion<'_>,
+    entries: Vec<ArgumentEntry>,
+) -> Option<Vec<Argument>> {
+    let count = entries.len();
+    if count > ARGUMENTS_MAXIMUM {
+        let what =
+            format!("an action may have {ARGUMENTS_MAXIMUM} arguments, this one has {count}");
+        conversion.problem("arguments", what);
+        return None;
     }
+    conversion.convert_all("arguments", entries, convert_argument)
+}
 
-    fn argument(&mut self, path: &str, entry: ArgumentEntry) -> Option<Argument> {
-        let argument_type = self.parse(&format!("{path}.type"), &entry.argument_type)?;
-        let default = self.default(&format!("{path}.default"), entry.default, argument_type);
-        Some(Argument {
-            name: entry.name,
-            argument_type,
-            required: entry.required.unwrap_or(false),
-            default,
-            description: entry.description.unwrap_or_default(),
-            pattern: entry.pattern,
-            choices: entry.choices.unwrap_or_default(),
-        })
+fn convert_argument(
+    conversion: &mut DefinitionConversion<'_>,
+    path: &str,
+    entry: ArgumentEntry,
+) -> Option<Argument> {
+    let argument_type = conversion.parse(&format!("{path}.type"), &entry.argument_type)?;
+    let default = convert_default(
+        conversion,
+        &format!("{path}.default"),
+        entry.default,
+        argument_type,
+    );
+    Some(Argument {
+        name: entry.name,
+        argument_type,
+        required: entry.required.unwrap_or(false),
+        default,
+        description: entry.description.unwrap_or_default(),
+        pattern: entry.pattern,
+        choices: entry.choices.unwrap_or_default(),
+    })
+}
+
+/// Reads a default that contains a variable's value as the argument's type; any other keeps the
+/// type it is written in.
+fn convert_default(
+    conversion: &DefinitionConversion<'_>,
+    path: &str,
+    written: Option<Value>,
+    kind: ArgumentType,
+) -> Option<Value> {
+    let written = written?;
+    let scalar = conversion
+        .node
+        .scalar_at(path)
+        .filter(|scalar| scalar.is_substituted());
+    let read = scalar.and_then(|scalar| match kind {
+        ArgumentType::String | ArgumentType::Path | ArgumentType::Choice => {
+            scalar_to_json(scalar, ResolvedScalar::Text)
+        }
+        ArgumentType::Integer | ArgumentType::Number | ArgumentType::Boolean => {
+            scalar_to_json(scalar, scalar.resolve_typed())
+        }
+    });
+    Some(read.unwrap_or(written))
+}
+
+/// Runs all checks of the domain, part by part, so that each problem gets its own position.
+fn check_draft(conversion: &mut DefinitionConversion<'_>, draft: &ActionDraft) {
+    let action = draft
+        .clone()
+        .into_action(ActionId::new(Ulid::nil()), Timestamp::default());
+    check_parts(conversion, &action);
+    for (index, argument) in action.arguments.iter().enumerate() {
+        check_pattern(conversion, &format!("arguments[{index}]"), argument);
     }
-
-    /// Reads a default that contains a variable's value as the argument's type; any other keeps the
-    /// type it is written in.
-    fn default(&self, path: &str, written: Option<Value>, kind: ArgumentType) -> Option<Value> {
-        let written = written?;
-        let scalar = self
-            .node
-            .scalar_at(path)
-            .filter(|scalar| scalar.is_substituted());
-        let read = scalar.and_then(|scalar| match kind {
-            ArgumentType::String | ArgumentType::Path | ArgumentType::Choice => {
-                scalar_to_json(scalar, ResolvedScalar::Text)
-            }
-            ArgumentType::Integer | ArgumentType::Number | ArgumentType::Boolean => {
-                scalar_to_json(scalar, scalar.resolve_typed())
-            }
-        });
-        Some(read.unwrap_or(written))
-    }
-
-    /// Runs all checks of the domain, part by part, so that each problem gets its own position.
-    fn check(&mut self, draft: &ActionDraft) {
-        let action = draft
-            .clone()
-            .into_action(ActionId::new(Ulid::nil()), Timestamp::default());
-        self.check_parts(&action);
-        for (index, argument) in action.arguments.iter().enumerate() {
-            self.check_pattern(&format!("arguments[{index}]"), argument);
-        }
-        let samples = TemplateSamples::new(&action.arguments);
-        for (name, text) in templates(&action) {
-            if let Err(error) = samples.check(&name, text) {
-                self.problem(&name, error.to_string());
-            }
-        }
-    }
-
-    fn check_parts(&mut self, action: &Action) {
-        let mut part = Action {
-            arguments: Vec::new(),
-            invariants: Vec::new(),
-            checks: Vec::new(),
-            ..action.clone()
-        };
-        self.validate(&part, "");
-        // The other parts are replaced by valid ones, so that a problem belongs to this part.
-        part.description = "x".to_owned();
-        part.definition_of_done = "x".to_owned();
-        part.long_description = None;
-        part.budget = Budget::default();
-        for (index, text) in action.invariants.iter().enumerate() {
-            part.invariants = vec![text.clone()];
-            self.validate(&part, &format!("invariants[{index}]"));
-        }
-        part.invariants.clear();
-        for (index, check) in action.checks.iter().enumerate() {
-            part.checks = vec![check.clone()];
-            self.validate(&part, &format!("checks[{index}]"));
-        }
-        part.checks.clear();
-        let mut sound = true;
-        for (index, argument) in action.arguments.iter().enumerate() {
-            part.arguments = vec![argument.clone()];
-            sound &= self.validate(&part, &format!("arguments[{index}]"));
-        }
-        if sound {
-            part.arguments.clone_from(&action.arguments);
-            self.validate(&part, "arguments");
+    let samples = TemplateSamples::new(&action.arguments);
+    for (name, text) in templates(&action) {
+        if let Err(error) = samples.check(&name, text) {
+            conversion.problem(&name, error.to_string());
         }
     }
+}
 
-    /// Whether `part` is valid; if not, records its problem below `path`.
-    fn validate(&mut self, part: &Action, path: &str) -> bool {
-        let Err(error) = part.validate() else {
-            return true;
-        };
-        let path = match &error {
-            ActionError::Budget { .. } => "budget.usd".to_owned(),
-            ActionError::Argument(error) => argument_path(part, path, error),
-            ActionError::Empty { field }
-            | ActionError::TooLong { field, .. }
-            | ActionError::Nul { field } => match (path, field.split_once('.')) {
-                ("", _) => (*field).to_owned(),
-                (path, Some((_, field))) => format!("{path}.{field}"),
-                (path, None) => path.to_owned(),
-            },
-        };
-        self.problem(&path, error.to_string());
-        false
+fn check_parts(conversion: &mut DefinitionConversion<'_>, action: &Action) {
+    let mut part = Action {
+        arguments: Vec::new(),
+        invariants: Vec::new(),
+        checks: Vec::new(),
+        ..action.clone()
+    };
+    validate_part(conversion, &part, "");
+    // The other parts are replaced by valid ones, so that a problem belongs to this part.
+    part.description = "x".to_owned();
+    part.definition_of_done = "x".to_owned();
+    part.long_description = None;
+    part.budget = Budget::default();
+    for (index, text) in action.invariants.iter().enumerate() {
+        part.invariants = vec![text.clone()];
+        validate_part(conversion, &part, &format!("invariants[{index}]"));
     }
+    part.invariants.clear();
+    for (index, check) in action.checks.iter().enumerate() {
+        part.checks = vec![check.clone()];
+        validate_part(conversion, &part, &format!("checks[{index}]"));
+    }
+    part.checks.clear();
+    let mut sound = true;
+    for (index, argument) in action.arguments.iter().enumerate() {
+        part.arguments = vec![argument.clone()];
+        sound &= validate_part(conversion, &part, &format!("arguments[{index}]"));
+    }
+    if sound {
+        part.arguments.clone_from(&action.arguments);
+        validate_part(conversion, &part, "arguments");
+    }
+}
 
-    fn check_pattern(&mut self, path: &str, argument: &Argument) {
-        let Some(text) = &argument.pattern else {
-            return;
-        };
-        let path = &format!("{path}.pattern");
-        let name = &argument.name;
-        if !matches!(
-            argument.argument_type,
-            ArgumentType::String | ArgumentType::Path
-        ) {
-            let kind = argument.argument_type;
-            let what = format!(
-                "the argument `{name}` is a {kind}; only a string or a path takes a `pattern`"
-            );
-            return self.problem(path, what);
+/// Whether `part` is valid; if not, records its problem below `path`.
+fn validate_part(conversion: &mut DefinitionConversion<'_>, part: &Action, path: &str) -> bool {
+    let Err(error) = part.validate() else {
+        return true;
+    };
+    let path = match &error {
+        ActionError::Budget { .. } => "budget.usd".to_owned(),
+        ActionError::Argument(error) => argument_path(part, path, error),
+        ActionError::Empty { field }
+        | ActionError::TooLong { field, .. }
+        | ActionError::Nul { field } => match (path, field.split_once('.')) {
+            ("", _) => (*field).to_owned(),
+            (path, Some((_, field))) => format!("{path}.{field}"),
+            (path, None) => path.to_owned(),
+        },
+    };
+    conversion.problem(&path, error.to_string());
+    false
+}
+
+fn check_pattern(conversion: &mut DefinitionConversion<'_>, path: &str, argument: &Argument) {
+    let Some(text) = &argument.pattern else {
+        return;
+    };
+    let path = &format!("{path}.pattern");
+    let name = &argument.name;
+    if !matches!(
+        argument.argument_type,
+        ArgumentType::String | ArgumentType::Path
+    ) {
+        let kind = argument.argument_type;
+        let what =
+            format!("the argument `{name}` is a {kind}; only a string or a path takes a `pattern`");
+        return conversion.problem(path, what);
+    }
+    if text.len() > DESCRIPTION_MAXIMUM {
+        let what = format!("`{path}` is longer than {DESCRIPTION_MAXIMUM} bytes");
+        return conversion.problem(path, what);
+    }
+    let pattern = match Pattern::new(text) {
+        Ok(pattern) => pattern,
+        Err(reason) => {
+            let what = format!("`{path}` is not a regular expression: {reason}");
+            return conversion.problem(path, what);
         }
-        if text.len() > DESCRIPTION_MAXIMUM {
-            let what = format!("`{path}` is longer than {DESCRIPTION_MAXIMUM} bytes");
-            return self.problem(path, what);
-        }
-        let pattern = match Pattern::new(text) {
-            Ok(pattern) => pattern,
-            Err(reason) => {
-                let what = format!("`{path}` is not a regular expression: {reason}");
-                return self.problem(path, what);
-            }
-        };
-        if let Some(Value::String(default)) = &argument.default
-            && !pattern.matches(default)
-        {
-            let what = format!("the default of `{name}` does not match its pattern `{text}`");
-            self.problem(path, what);
-        }
+    };
+    if let Some(Value::String(default)) = &argument.default
+        && !pattern.matches(default)
+    {
+        let what = format!("the default of `{name}` does not match its pattern `{text}`");
+        conversion.problem(path, what);
     }
 }
 

@@ -21,7 +21,7 @@ use super::yaml::{DefinitionSource, DefinitionVariables};
 pub(super) use wire::ActionFile;
 
 /// Maximum number of arguments of an action.
-pub const ARGUMENTS_MAXIMUM: usize = 100;
+pub(super) const ARGUMENTS_MAXIMUM: usize = 100;
 
 /// A checked action file without an id.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +73,6 @@ fn read(
 }
 
 impl ActionDraft {
-    /// Returns the action, created at `at`.
     pub fn into_action(self, id: ActionId, at: Timestamp) -> Action {
         Action {
             id,
@@ -111,11 +110,6 @@ impl ActionDraft {
         let content = serde_json::to_string(&ActionFile::from(self))?;
         Ok(blake3::hash(content.as_bytes()).to_hex().to_string())
     }
-
-    /// Returns a file that reads as this draft, for editing.
-    pub fn to_yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
-        serde_saphyr::to_string(&ActionFile::from(self))
-    }
 }
 
 impl From<&Action> for ActionDraft {
@@ -141,7 +135,7 @@ impl From<&Action> for ActionDraft {
 
 /// Returns the texts of an action that are templates, each with its name for messages. When an
 /// action is used, only these are rendered.
-pub fn templates(action: &Action) -> Vec<(String, &str)> {
+pub(super) fn templates(action: &Action) -> Vec<(String, &str)> {
     let mut texts = vec![("description".to_owned(), action.description.as_str())];
     if let Some(text) = &action.long_description {
         texts.push(("long_description".to_owned(), text));

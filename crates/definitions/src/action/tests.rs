@@ -84,10 +84,10 @@ fn a_repository_defines_no_built_in_and_gets_no_variable() {
 
 #[test]
 fn the_example_of_the_schema_is_an_action() {
-    let yaml = serde_saphyr::to_string(&example()).unwrap();
-    let draft = read(&yaml).unwrap();
+    let draft = read(&serde_saphyr::to_string(&example()).unwrap()).unwrap();
     assert_eq!(draft.arguments.len(), 2);
-    assert_eq!(read(&draft.to_yaml().unwrap()), Ok(draft));
+    let yaml = serde_saphyr::to_string(&ActionFile::from(&draft)).unwrap();
+    assert_eq!(read(&yaml), Ok(draft));
 }
 
 #[test]
@@ -416,7 +416,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_draft_reads_back_from_its_own_file(draft in draft()) {
-        let yaml = draft.to_yaml().unwrap();
+        let yaml = serde_saphyr::to_string(&ActionFile::from(&draft)).unwrap();
         prop_assert_eq!(read(&yaml), Ok(draft), "{}", yaml);
     }
 

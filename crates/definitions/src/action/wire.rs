@@ -20,7 +20,7 @@ record! {
         /// The action's name, `[[server:]namespace/]name`; without a namespace it is in `local/`.
         #[schemars(length(min = 1))]
         name: String = "name",
-        /// What the action does, in a sentence or two.
+        /// The action's purpose, in a sentence or two.
         #[schemars(length(min = 1))]
         description: String = "description",
         /// A longer description for people.
@@ -58,7 +58,7 @@ record! {
         /// Commands that must succeed before the work counts as done.
         #[schemars(length(max = LIST_MAXIMUM))]
         checks: Option<Vec<CheckEntry>> = "checks",
-        /// What a plan and its children may use up.
+        /// Limits on the resources of a plan and its children.
         budget: Option<BudgetEntry> = "budget",
         /// The names of skills its actors get.
         #[schemars(length(max = LIST_MAXIMUM))]
@@ -73,7 +73,7 @@ record! {
         /// Letters, digits, `_` and `-`; in templates a hyphen reads as `_`.
         #[schemars(length(min = 1, max = 100))]
         name: String = "name",
-        /// What its values look like.
+        /// The type of its values.
         #[schemars(extend("enum" = ["string", "integer", "number", "boolean", "path", "choice"]))]
         argument_type: String = "type",
         /// Whether it must be given; false if left out.
@@ -81,7 +81,7 @@ record! {
         /// Its value if it is not given.
         #[schemars(extend("type" = ["string", "number", "boolean", "null"]))]
         default: Option<Value> = "default",
-        /// What it is for.
+        /// Its purpose.
         description: Option<String> = "description",
         /// A regular expression that the whole value must match; for `string` and `path`.
         pattern: Option<String> = "pattern",
@@ -98,7 +98,7 @@ record! {
         /// The command, run by `sh -c` in the sandbox.
         #[schemars(length(min = 1))]
         run: String = "run",
-        /// What the check is called in messages.
+        /// The name of the check in messages.
         #[schemars(length(min = 1))]
         name: Option<String> = "name",
         /// The longest it may take, in seconds.
@@ -107,7 +107,7 @@ record! {
 }
 
 record! {
-    /// What a plan and its children may use up; what is left out has no limit.
+    /// Limits of a plan and its children; a missing field means no limit.
     #[schemars(title = "Budget")]
     BudgetEntry refusing [] {
         /// In US dollars.

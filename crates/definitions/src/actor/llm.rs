@@ -8,11 +8,9 @@ use cleveragents_domain::{Actor, ActorKind, LlmActor};
 use serde_json::{Value, json};
 
 use super::super::conversion::DefinitionConversion;
-use super::super::error::Problem;
 use super::super::record::record;
 use super::UNSUPPORTED_TYPE_KEY_HINT;
 
-/// Hint for a key of a tool actor.
 const TOOL_KEY_HINT: &str = "it is a key of actors of the type `tool`; a model decides for itself";
 
 record! {
@@ -43,10 +41,10 @@ record! {
         /// The actor's name, `[[server:]namespace/]name`; without a namespace it is in `local/`.
         #[schemars(length(min = 1))]
         name: String = "name",
-        /// How the actor works: `llm` lets a model decide which tools to call.
+        /// The kind of the actor: `llm` lets a model decide which tools to call.
         #[schemars(extend("enum" = ["llm"]))]
         actor_type: String = "type",
-        /// What the actor does, in a sentence or two.
+        /// The actor's purpose, in a sentence or two.
         #[schemars(length(min = 1))]
         description: String = "description",
         /// Whose model: the name under which a provider is configured, such as `openai`, or `scripted`.
@@ -61,7 +59,7 @@ record! {
         /// The sampling temperature, from 0 to 2.
         #[schemars(range(min = 0, max = 2))]
         temperature: Option<f64> = "temperature",
-        /// How many tokens an answer may have.
+        /// Maximum number of tokens of an answer.
         #[schemars(range(min = 1))]
         max_tokens: Option<u64> = "max_tokens",
         /// The nucleus sampling probability (top-p), from 0 to 1.
@@ -75,85 +73,85 @@ record! {
     }
 }
 
-impl DefinitionConversion<'_> {
-    /// Converts the file. A script's path is relative to `folder`, if given.
-    pub(super) fn llm_actor(&mut self, file: LlmActorFile, folder: Option<&Path>) -> Option<Actor> {
-        let name = self.parse("name", &file.name);
-        let model = self.model_choice(file.provider, file.model, folder);
-        let tools = match &file.tools {
-            None => Some(None),
-            Some(tools) => self.parse_all("tools", tools).map(Some),
-        };
-        Some(Actor {
-            name: name?,
-            description: file.description,
-            kind: ActorKind::Llm(LlmActor {
-                model: model?,
-                system_prompt: file.system_prompt,
-                options: ModelOptions {
-                    temperature: file.temperature,
-                    top_p: file.top_p,
-                    max_tokens: file.max_tokens,
-                },
-                tools: tools?,
-                skills: file.skills,
-            }),
-        })
-    }
+/// Converts the file. A script's path is relative to `folder`, if given.
+pub(super) fn convert_llm_actor(
+    conversion: &mut DefinitionConversion<'_>,
+    file: LlmActorFile,
+    folder: Option<&Path>,
+) -> Option<Actor> {
+    let name = conversion.parse("name", &file.name);
+    let model = convert_model_choice(conversion, file.provider, file.model, folder);
+    let tools = match &file.tools {
+        None => Some(None),
+        Some(tools) => conversion.parse_all("tools", tools).map(Some),
+    };
+    Some(Actor {
+        name: name?,
+        description: file.description,
+        kind: ActorKind::Llm(LlmActor {
+            model: model?,
+            system_prompt: file.system_prompt,
+            options: ModelOptions {
+                temperature: file.temperature,
+                top_p: file.top_p,
+                max_tokens: file.max_tokens,
+            },
+            tools: tools?,
+            skills: file.skills,
+        }),
+    })
+}
 
-    fn model_choice(
-        &mut self,
-        provider: Option<String>,
-        model: Option<String>,
-        folder: Option<&Path>,
-    ) -> Option<Option<ModelChoice>> {
-        let (provider, model) = match (provider, model) {
-            (None, None) => return Some(None),
-            (Some(provider), Some(model)) => (provider, model),
-            (Some(_), None) => {
-                let what = "`provider` is given, but `model` is missing";
-                self.problem_with_hint("provider", what, "write `model` too, or neither of them");
+fn convert_model_choice(
+    conversion: &mut DefinitionConversion<'_>,
+    provider: Option<String>,
+    model: Option<String>,
+    folder: Option<&Path>,
+) -> Option<Option<ModelChoice>> {
+    let (provider, model) = match (provider, model) {
+        (None, None) => return Some(None),
+        (Some(provider), Some(model)) => (provider, model),
+        (Some(_), None) => {
+            let what = "`provider` is given, but `model` is missing";
+            conversion.problem_with_hint("provider", what, "write `model` too, or neither of them");
+            return None;
+        }
+        (None, Some(text)) => match text.split_once('/') {
+            Some((provider, model)) => (provider.to_owned(), model.to_owned()),
+            None => {
+                let what = "`model` has no provider";
+                let hint = "write `provider` too, or `model: provider/name`";
+                conversion.problem_with_hint("model", what, hint);
                 return None;
             }
-            (None, Some(text)) => match text.split_once('/') {
-                Some((provider, model)) => (provider.to_owned(), model.to_owned()),
-                None => {
-                    let what = "`model` has no provider";
-                    let hint = "write `provider` too, or `model: provider/name`";
-                    self.problem_with_hint("model", what, hint);
-                    return None;
-                }
-            },
-        };
-        let model = match (provider.as_str(), folder) {
-            (SCRIPTED_PROVIDER, Some(folder)) if !model.is_empty() => {
-                self.script_path(&model, folder)?
-            }
-            _ => model,
-        };
-        Some(Some(ModelChoice { provider, model }))
-    }
-
-    fn script_path(&mut self, model: &str, folder: &Path) -> Option<String> {
-        // `components` removes redundant parts such as `./`.
-        let path: PathBuf = folder.join(model).components().collect();
-        let text = path.to_str().map(str::to_owned);
-        if text.is_none() {
-            let what = "`model`: the path of the script is not UTF-8";
-            self.problem_with_hint(
-                "model",
-                what,
-                "put the file into a folder with another name",
-            );
+        },
+    };
+    let model = match (provider.as_str(), folder) {
+        (SCRIPTED_PROVIDER, Some(folder)) if !model.is_empty() => {
+            convert_script_path(conversion, &model, folder)?
         }
-        text
-    }
+        _ => model,
+    };
+    Some(Some(ModelChoice { provider, model }))
+}
 
-    fn problem_with_hint(&mut self, path: &str, what: &str, hint: &str) {
-        let position = self.node.locate(path);
-        self.problems
-            .add(Problem::new(position, path, what).hint(hint));
+fn convert_script_path(
+    conversion: &mut DefinitionConversion<'_>,
+    model: &str,
+    folder: &Path,
+) -> Option<String> {
+    // `components` removes redundant parts such as `./`.
+    let path: PathBuf = folder.join(model).components().collect();
+    let text = path.to_str().map(str::to_owned);
+    if text.is_none() {
+        let what = "`model`: the path of the script is not UTF-8";
+        conversion.problem_with_hint(
+            "model",
+            what,
+            "put the file into a folder with another name",
+        );
     }
+    text
 }
 
 /// An actor that uses every key.

@@ -8,7 +8,7 @@ use super::FILLED_MAXIMUM;
 use super::json::{ByteBudget, JsonConversionError, to_json};
 
 /// Maximum number of instructions of a template.
-const FUEL_MAXIMUM: u64 = 20_000;
+pub(crate) const FUEL_MAXIMUM: u64 = 20_000;
 /// Minimum number of instructions that is always allowed, even for large values.
 const FUEL_MINIMUM: u64 = 200;
 /// Maximum number of bytes that all instructions together may move.
@@ -27,7 +27,9 @@ pub(super) fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().keep_trailing_newline(true).build()
 }
 
-pub(super) fn environment<'a>(fuel: u64) -> Result<Environment<'a>, Error> {
+/// Returns the only environment of templates: those of actions and those over JSON differ in what
+/// they can see, not in what they can do.
+pub(crate) fn environment<'a>(fuel: u64) -> Result<Environment<'a>, Error> {
     let mut environment = Environment::empty();
     environment.set_syntax(syntax()?);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -12,7 +12,7 @@ use super::{FillError, too_large_error};
 /// Maximum nesting depth of a value converted back.
 const DEPTH_MAXIMUM: usize = 64;
 
-/// Why a value cannot be converted to JSON.
+/// Error of a value that cannot be converted to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum JsonConversionError {
     #[error("it is too large")]

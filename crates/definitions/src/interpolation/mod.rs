@@ -17,14 +17,16 @@ use minijinja::machinery::{Token, tokenize};
 use minijinja::{ErrorKind, Value};
 use serde_json::Value as Json;
 
-pub use name_check::{arguments_in, check, check_expression, check_text};
-pub use names::TemplateNames;
+pub use name_check::arguments_in;
+pub(super) use name_check::{check, check_expression, check_text};
+pub(super) use names::TemplateNames;
 
-use environment::{environment, fuel_for, syntax};
+pub(super) use environment::{FUEL_MAXIMUM, environment};
+use environment::{fuel_for, syntax};
 use json::{ByteBudget, to_json, to_value};
 
 /// Maximum size of a filled-in value, in bytes of JSON.
-pub const FILLED_MAXIMUM: usize = 1 << 20;
+const FILLED_MAXIMUM: usize = 1 << 20;
 /// The allowed statements.
 const STATEMENTS: [&str; 4] = ["if", "elif", "else", "endif"];
 /// Maximum number of values joined by `~` and `+` in one expression: each join copies everything
@@ -33,7 +35,7 @@ const JOINS_MAXIMUM: u64 = 20;
 /// Maximum length of a wrong statement quoted in a message.
 const SHOWN_MAXIMUM: usize = 40;
 
-/// Why a template could not be filled in; `text` is its location, such as `input.path`.
+/// Error of a template that could not be filled in; `text` is its location, such as `input.path`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
     #[error("`{text}`, line {line}: there is no `{name}`; {}", known_names(.near.as_deref(), .known))]
@@ -165,8 +167,10 @@ impl StepOutputs {
 
 /// Returns `value` with every string filled in; `text` is its location.
 pub fn fill(text: &str, value: &Json, scope: &TemplateScope) -> Result<Json, FillError> {
+    // One budget for all strings of a value: many small templates can grow as much as one large.
     let mut room = ByteBudget::new(FILLED_MAXIMUM);
     let filled = fill_within(text, value, scope, &mut room)?;
+    // The budget counts contents. The encoded text is longer by quotes and escapes.
     if filled.to_string().len() > FILLED_MAXIMUM {
         return Err(too_large_error(text));
     }
@@ -215,7 +219,6 @@ pub fn fill_text(text: &str, template: &str, scope: &TemplateScope) -> Result<St
     render(text, template, scope, &mut ByteBudget::new(FILLED_MAXIMUM))
 }
 
-/// Evaluates an expression.
 pub fn evaluate_json(
     text: &str,
     expression: &str,
@@ -254,6 +257,7 @@ fn describe(value: &Json) -> String {
 }
 
 fn evaluate(text: &str, expression: &str, scope: &TemplateScope) -> Result<Value, FillError> {
+    // Before the evaluation: fuel counts instructions, and one join can copy a megabyte.
     let joins = inspect(text, expression, TemplateForm::Expression)?;
     let failed = |error: minijinja::Error| to_fill_error(text, &error);
     let environment = environment(fuel_for(scope.largest, joins)).map_err(failed)?;
@@ -261,6 +265,8 @@ fn evaluate(text: &str, expression: &str, scope: &TemplateScope) -> Result<Value
     let used = || compiled.undeclared_variables(true);
     let value = compiled.eval(Value::from(scope.roots.clone()));
     match value {
+        // The engine returns an undefined value for a whole expression; inside a text it fails by
+        // itself.
         Ok(value) if value.is_undefined() => Err(undefined_error(text, expression, used(), scope)),
         Ok(value) => Ok(value),
         Err(error) if error.kind() == ErrorKind::UndefinedError => {
@@ -276,6 +282,7 @@ fn render(
     scope: &TemplateScope,
     room: &mut ByteBudget,
 ) -> Result<String, FillError> {
+    // Most strings are no templates. Building an environment for each would dominate a step.
     if !template.contains('{') {
         room.take(template.len())
             .map_err(|refusal| refusal.into_fill_error(text))?;
@@ -289,6 +296,7 @@ fn render(
         .map_err(failed)?;
     let mut output = json::BudgetedWriter::new(room);
     let context = Value::from(scope.roots.clone());
+    // The size limit is reported first: it is the cause if the writer refused the output.
     let rendered = compiled.render_captured_to(context, &mut output).map(drop);
     let filled = output
         .finish()
@@ -310,7 +318,6 @@ enum TemplateForm {
     Expression,
 }
 
-/// Returns the expression if the template is a single expression.
 fn single_expression(template: &str) -> Option<&str> {
     let inside = template.strip_prefix("{{")?.strip_suffix("}}")?;
     let inside = inside.strip_prefix(['-', '+']).unwrap_or(inside);

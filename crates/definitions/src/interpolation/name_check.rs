@@ -10,7 +10,7 @@ use super::{FillError, TemplateForm, inspect, single_expression, to_fill_error};
 
 /// Checks that the templates in `value` parse and use only allowed names. Strings with a single
 /// expression and other strings are both checked.
-pub fn check(text: &str, value: &Json, names: &TemplateNames<'_>) -> Vec<FillError> {
+pub(crate) fn check(text: &str, value: &Json, names: &TemplateNames<'_>) -> Vec<FillError> {
     let mut problems = Vec::new();
     check_within(text, value, names, &mut problems);
     problems
@@ -39,7 +39,11 @@ fn check_within(
 }
 
 /// Like [`check`], for one text.
-pub fn check_text(text: &str, template: &str, names: &TemplateNames<'_>) -> Result<(), FillError> {
+pub(crate) fn check_text(
+    text: &str,
+    template: &str,
+    names: &TemplateNames<'_>,
+) -> Result<(), FillError> {
     if let Some(expression) = single_expression(template) {
         return check_expression(text, expression, names);
     }
@@ -48,7 +52,7 @@ pub fn check_text(text: &str, template: &str, names: &TemplateNames<'_>) -> Resu
 }
 
 /// Like [`check`], for an expression.
-pub fn check_expression(
+pub(crate) fn check_expression(
     text: &str,
     expression: &str,
     names: &TemplateNames<'_>,

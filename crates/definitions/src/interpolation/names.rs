@@ -12,11 +12,11 @@ const KNOWN_MAXIMUM: usize = 20;
 
 /// The names a template may use, known before there are values.
 #[derive(Debug, Clone, Default)]
-pub struct TemplateNames<'a> {
+pub(crate) struct TemplateNames<'a> {
     /// The top-level names, such as `args`.
-    pub roots: &'a [&'a str],
+    pub(crate) roots: &'a [&'a str],
     /// The ids allowed after `steps`.
-    pub steps: BTreeSet<&'a str>,
+    pub(crate) steps: BTreeSet<&'a str>,
 }
 
 impl TemplateNames<'_> {

@@ -30,6 +30,7 @@ pub(super) fn parse(
     policy: SubstitutionPolicy,
 ) -> Result<YamlNode, Problems> {
     let mut options = granit_parser::Options::default();
+    // Comments would be events between the values, and no definition uses them.
     options.set_emit_comments(false);
     let mut builder = Builder {
         events: Parser::new_from_str_with_options(text, options),
@@ -41,6 +42,7 @@ pub(super) fn parse(
         substitution_problems: Problems::default(),
     };
     let root = builder.document()?;
+    // After the parse, so that the user sees all missing variables at once.
     if !builder.substitution_problems.is_empty() {
         return Err(builder.substitution_problems);
     }
@@ -118,6 +120,7 @@ where
         }
         refuse_tag(&event, span, place)?;
         let anchor = event.anchor_id();
+        // The cost of this value is the difference, which each alias of it pays again.
         let before = self.used;
         let kind = match event {
             Event::Scalar(text, style, ..) => {
@@ -150,6 +153,7 @@ where
         place: YamlContext<'_>,
     ) -> Result<YamlNode, Problem> {
         let Some(size) = self.anchors.get(&anchor).map(|anchored| anchored.size) else {
+            // An anchor is stored after its value is complete, so an unknown one is a cycle.
             let what = "this alias refers to a value that contains it";
             return Err(Problem::new(position(span.start), place.path, what));
         };
@@ -210,6 +214,7 @@ where
                 above => format!("{above}.{key}"),
             };
             let position = position(span.start);
+            // YAML parsers differ in which of two equal keys wins, so neither is accepted.
             if !seen.insert(key.clone()) {
                 let what = format!("duplicate key `{key}`");
                 return Err(Problem::new(position, &path, what));
@@ -241,6 +246,7 @@ where
                 (written.to_owned(), ScalarOrigin::Substituted)
             }
         };
+        // After the substitution: a variable may contain control characters too.
         if let Some(character) = text.chars().find(|c| is_forbidden(*c)) {
             let what = match place.path {
                 "" => forbidden_message(character),
@@ -252,6 +258,7 @@ where
         self.charge(NodeSize { nodes: 0, bytes }, span, place)?;
         let style = match style {
             ScalarStyle::Plain => YamlStyle::Plain,
+            // Quotes mean text. The difference decides whether `true` or `1` is a string.
             _ => YamlStyle::Quoted,
         };
         Ok(YamlScalar {

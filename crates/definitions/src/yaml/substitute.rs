@@ -5,7 +5,7 @@ use cleveragents_domain::secret_name::{SHORTEST_SECRET, is_secret};
 /// Looks up the value of a variable; `None` if it is not set.
 pub type DefinitionVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// How a definition is used, which decides what may be substituted.
+/// The use of a definition, which decides the values that may be substituted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubstitutionPolicy {
     /// It is stored as read, so secrets must not be substituted.
@@ -27,7 +27,7 @@ pub(super) enum Substitution {
     Filled(String),
 }
 
-/// Why a scalar could not be substituted.
+/// Error of a scalar that could not be substituted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubstitutionError {
     Unset {
@@ -67,6 +67,7 @@ pub(super) fn substitute(
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
             let (inside, after) = after.split_once('}').ok_or(SubstitutionError::Unclosed)?;
+            // The value is not scanned again, or a variable could refer to others.
             result.push_str(&resolve_variable(inside, variables, policy)?);
             filled = true;
             rest = after;
@@ -101,6 +102,7 @@ fn resolve_variable(
     if !is_variable_name(name) {
         return Err(SubstitutionError::NotAName { name: owned() });
     }
+    // Refused also with a default: the author of the file could read the variable from the result.
     if policy == SubstitutionPolicy::Repository {
         return Err(SubstitutionError::Untrusted { name: owned() });
     }

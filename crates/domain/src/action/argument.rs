@@ -45,7 +45,7 @@ text_enum! {
     }
 }
 
-/// Why a declaration is invalid.
+/// Error of an invalid declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentDeclarationError {
     #[error(
@@ -74,7 +74,7 @@ pub enum ArgumentDeclarationError {
     DescriptionTooLong { name: String },
 }
 
-/// Why given values do not match the declarations.
+/// Error of values that do not match the declarations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     #[error("the argument `{name}` is required ({expected})")]

@@ -116,7 +116,7 @@ pub struct Budget {
     pub wall: Option<u64>,
 }
 
-/// Why an action is invalid.
+/// Error of an invalid action.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ActionError {
     #[error("`{field}` must not be empty")]

@@ -112,11 +112,11 @@ mod tests {
     use super::*;
     use crate::fraction::Confidence;
 
-    /// What the first `plan execute` does. The command itself approves Strategize; the thresholds
+    /// Result of the first `plan execute`. The command itself approves Strategize; the thresholds
     /// decide how far it continues.
     fn first_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
-        let executes = profile.gate(ThresholdName::CreateTool, confidence);
-        let applies = profile.gate(ThresholdName::SelectTool, confidence);
+        let executes = profile.gate(ThresholdName::StartExecute, confidence);
+        let applies = profile.gate(ThresholdName::StartApply, confidence);
         match (executes, applies) {
             (GateDecision::Ask, _) => "strategizes",
             (GateDecision::Proceed, GateDecision::Ask) => "strategizes and executes",
@@ -124,9 +124,9 @@ mod tests {
         }
     }
 
-    /// What the second `plan execute` does. The command itself approves Execute.
+    /// Result of the second `plan execute`. The command itself approves Execute.
     fn second_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
-        match profile.gate(ThresholdName::SelectTool, confidence) {
+        match profile.gate(ThresholdName::StartApply, confidence) {
             GateDecision::Ask => "executes",
             GateDecision::Proceed => "executes and applies",
         }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
+use crate::tool::ToolAccess;
 
 /// Restrictions on a plan's tool calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,15 +20,6 @@ pub struct Guards {
     pub require_approval_for_apply: bool,
 }
 
-/// The effect of a call if it is permitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolEffect {
-    Read,
-    Write,
-    /// Apply the plan's changes to the real resources.
-    Apply,
-}
-
 /// Whether the user approved this particular call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
@@ -39,7 +31,7 @@ pub enum Approval {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GuardedCall<'a> {
     pub tool: &'a NamespacedName,
-    pub effect: ToolEffect,
+    pub access: ToolAccess,
     /// The number of calls already made in this step, without this one.
     pub calls_so_far: u32,
     /// The plan's cost so far, in US dollars.
@@ -60,13 +52,12 @@ pub enum GuardRefusal {
     CostLimit { cost: f64, limit: f64 },
     #[error("the tool {tool} writes; the profile requires your approval for that")]
     WriteNeedsApproval { tool: NamespacedName },
-    #[error("the profile requires your approval before changes are applied")]
-    ApplyNeedsApproval,
 }
 
 impl Guards {
     /// Permits `call`, or returns the first guard that refuses it. The order is denylist,
-    /// allowlist, calls, budget, writes, apply.
+    /// allowlist, calls, budget, writes. No call applies changes: `require_approval_for_apply` is
+    /// checked at the end of Execute.
     pub fn check(&self, call: &GuardedCall<'_>) -> Result<(), GuardRefusal> {
         let tool = || call.tool.clone();
         if self.tool_denylist.contains(call.tool) {
@@ -76,12 +67,9 @@ impl Guards {
             return Err(GuardRefusal::NotAllowed { tool: tool() });
         }
         self.check_limits(call)?;
-        match (call.effect, call.approval) {
-            (ToolEffect::Write, Approval::Missing) if self.require_approval_for_writes => {
+        match (call.access, call.approval) {
+            (ToolAccess::Writes, Approval::Missing) if self.require_approval_for_writes => {
                 Err(GuardRefusal::WriteNeedsApproval { tool: tool() })
-            }
-            (ToolEffect::Apply, Approval::Missing) if self.require_approval_for_apply => {
-                Err(GuardRefusal::ApplyNeedsApproval)
             }
             _ => Ok(()),
         }
@@ -106,10 +94,10 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn call(tool: &NamespacedName, effect: ToolEffect) -> GuardedCall<'_> {
+    fn call(tool: &NamespacedName, access: ToolAccess) -> GuardedCall<'_> {
         GuardedCall {
             tool,
-            effect,
+            access,
             calls_so_far: 5,
             cost_so_far: 10.0,
             approval: Approval::Missing,
@@ -119,8 +107,8 @@ mod tests {
     #[test]
     fn without_guards_everything_passes() {
         let shell = tool("builtin/shell");
-        for effect in [ToolEffect::Read, ToolEffect::Write, ToolEffect::Apply] {
-            assert_eq!(Guards::default().check(&call(&shell, effect)), Ok(()));
+        for access in [ToolAccess::ReadOnly, ToolAccess::Writes] {
+            assert_eq!(Guards::default().check(&call(&shell, access)), Ok(()));
         }
     }
 
@@ -136,7 +124,7 @@ mod tests {
             require_approval_for_writes: true,
             require_approval_for_apply: true,
         };
-        let write = call(&shell, ToolEffect::Write);
+        let write = call(&shell, ToolAccess::Writes);
         let refused = |guards: &Guards| guards.check(&write).unwrap_err();
         assert!(matches!(refused(&guards), GuardRefusal::Denied { .. }));
         guards.tool_denylist.clear();
@@ -156,25 +144,23 @@ mod tests {
             refused(&guards),
             GuardRefusal::WriteNeedsApproval { .. }
         ));
-        let apply = call(&shell, ToolEffect::Apply);
-        assert_eq!(guards.check(&apply), Err(GuardRefusal::ApplyNeedsApproval));
+        guards.require_approval_for_writes = false;
+        assert_eq!(guards.check(&write), Ok(()));
     }
 
     #[test]
-    fn an_approval_allows_writes_and_apply() {
+    fn an_approval_allows_writes() {
         let shell = tool("builtin/shell");
         let guards = Guards {
             require_approval_for_writes: true,
-            require_approval_for_apply: true,
             ..Guards::default()
         };
-        for effect in [ToolEffect::Write, ToolEffect::Apply] {
-            let approved = GuardedCall {
-                approval: Approval::Given,
-                ..call(&shell, effect)
-            };
-            assert_eq!(guards.check(&approved), Ok(()));
-        }
-        assert_eq!(guards.check(&call(&shell, ToolEffect::Read)), Ok(()));
+        let approved = GuardedCall {
+            approval: Approval::Given,
+            ..call(&shell, ToolAccess::Writes)
+        };
+        assert_eq!(guards.check(&approved), Ok(()));
+        let read = call(&shell, ToolAccess::ReadOnly);
+        assert_eq!(guards.check(&read), Ok(()));
     }
 }

@@ -21,7 +21,7 @@ use crate::schema::fixed_schema;
 use crate::text_enum::text_enum;
 
 pub use built_in::BuiltInProfile;
-pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
+pub use guards::{Approval, GuardRefusal, GuardedCall, Guards};
 pub use threshold_groups::ThresholdGroup;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -100,27 +100,27 @@ macro_rules! thresholds {
 
 thresholds! {
     /// Strategize starts right after `plan use`.
-    DecomposeTask / decompose_task = "decompose_task",
+    StartStrategize / decompose_task = "decompose_task",
     /// Execute starts when Strategize completes.
-    CreateTool / create_tool = "create_tool",
+    StartExecute / create_tool = "create_tool",
     /// Apply starts when Execute completes.
-    SelectTool / select_tool = "select_tool",
+    StartApply / select_tool = "select_tool",
     /// Decisions in Strategize.
-    EditCode / edit_code = "edit_code",
+    DecideInStrategize / edit_code = "edit_code",
     /// Decisions in Execute.
-    ExecuteCommand / execute_command = "execute_command",
+    DecideInExecute / execute_command = "execute_command",
     /// Repair of a failed validation.
-    CreateFile / create_file = "create_file",
+    RepairValidation / create_file = "create_file",
     /// Reversion from Execute to Strategize.
-    DeleteContent / delete_content = "delete_content",
+    RevertFromExecute / delete_content = "delete_content",
     /// Reversion from Apply to Strategize.
-    AccessNetwork / access_network = "access_network",
+    RevertFromApply / access_network = "access_network",
     /// Child plans.
-    InstallDependency / install_dependency = "install_dependency",
+    CreateChildPlan / install_dependency = "install_dependency",
     /// Retry of transient errors.
-    ModifyConfig / modify_config = "modify_config",
+    RetryTransientError / modify_config = "modify_config",
     /// Restoring a checkpoint.
-    ApprovePlan / approve_plan = "approve_plan",
+    RestoreCheckpoint / approve_plan = "approve_plan",
 }
 
 /// Limits on retries and repetitions.

@@ -24,16 +24,16 @@ impl ThresholdGroup {
 impl ThresholdName {
     pub const fn group(self) -> ThresholdGroup {
         match self {
-            Self::DecomposeTask | Self::CreateTool | Self::SelectTool => {
+            Self::StartStrategize | Self::StartExecute | Self::StartApply => {
                 ThresholdGroup::PhaseTransitions
             }
-            Self::EditCode | Self::ExecuteCommand => ThresholdGroup::DecisionAutomation,
-            Self::CreateFile
-            | Self::DeleteContent
-            | Self::AccessNetwork
-            | Self::ModifyConfig
-            | Self::ApprovePlan => ThresholdGroup::SelfRepair,
-            Self::InstallDependency => ThresholdGroup::ExecutionControls,
+            Self::DecideInStrategize | Self::DecideInExecute => ThresholdGroup::DecisionAutomation,
+            Self::RepairValidation
+            | Self::RevertFromExecute
+            | Self::RevertFromApply
+            | Self::RetryTransientError
+            | Self::RestoreCheckpoint => ThresholdGroup::SelfRepair,
+            Self::CreateChildPlan => ThresholdGroup::ExecutionControls,
         }
     }
 
@@ -41,17 +41,17 @@ impl ThresholdName {
     /// threshold.
     pub const fn description(self) -> &'static str {
         match self {
-            Self::DecomposeTask => "start Strategize when the plan is created",
-            Self::CreateTool => "start Execute when Strategize completes",
-            Self::SelectTool => "start Apply when Execute completes",
-            Self::EditCode => "make decisions in Strategize",
-            Self::ExecuteCommand => "make decisions in Execute",
-            Self::CreateFile => "repair a failed validation",
-            Self::DeleteContent => "return from Execute to Strategize",
-            Self::AccessNetwork => "return from Apply to Strategize",
-            Self::InstallDependency => "create child plans",
-            Self::ModifyConfig => "retry after a transient error",
-            Self::ApprovePlan => "restore a checkpoint",
+            Self::StartStrategize => "start Strategize when the plan is created",
+            Self::StartExecute => "start Execute when Strategize completes",
+            Self::StartApply => "start Apply when Execute completes",
+            Self::DecideInStrategize => "make decisions in Strategize",
+            Self::DecideInExecute => "make decisions in Execute",
+            Self::RepairValidation => "repair a failed validation",
+            Self::RevertFromExecute => "return from Execute to Strategize",
+            Self::RevertFromApply => "return from Apply to Strategize",
+            Self::CreateChildPlan => "create child plans",
+            Self::RetryTransientError => "retry after a transient error",
+            Self::RestoreCheckpoint => "restore a checkpoint",
         }
     }
 }

@@ -115,9 +115,10 @@ fn smaller_limit<T>(one: Option<T>, two: Option<T>, smaller: fn(T, T) -> T) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BuiltInProfile, GuardRefusal, GuardedCall, ThresholdName, ToolEffect};
+    use super::super::{BuiltInProfile, GuardRefusal, GuardedCall, ThresholdName};
     use super::*;
     use crate::automation::Approval;
+    use crate::tool::ToolAccess;
 
     fn tool(text: &str) -> NamespacedName {
         text.parse().unwrap()
@@ -169,8 +170,8 @@ mod tests {
             .tightened_by(&BuiltInProfile::Supervised.profile());
         assert_eq!(merged.name, BuiltInProfile::Cautious.profile().name);
         let value = |name| merged.thresholds.get(name).value();
-        assert_eq!(value(ThresholdName::CreateTool), 1.0);
-        assert_eq!(value(ThresholdName::ExecuteCommand), 0.7);
+        assert_eq!(value(ThresholdName::StartExecute), 1.0);
+        assert_eq!(value(ThresholdName::DecideInExecute), 0.7);
     }
 
     #[test]
@@ -235,7 +236,7 @@ mod tests {
             let name = tool(name);
             let refused = merged.check(&GuardedCall {
                 tool: &name,
-                effect: ToolEffect::Read,
+                access: ToolAccess::ReadOnly,
                 calls_so_far: 0,
                 cost_so_far: 0.0,
                 approval: Approval::Given,

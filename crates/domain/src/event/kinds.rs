@@ -179,6 +179,7 @@ event_kinds! {
     ApplyDecided = "apply_decided",
     ApplyStopped = "apply_stopped",
     ApplySettled = "apply_settled",
+    // The text is stored.
     ApplyAborted = "apply_taken_back",
     PlanUnapplied = "plan_unapplied",
     PlanRebased = "plan_rebased",

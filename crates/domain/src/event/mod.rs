@@ -5,6 +5,7 @@
 //! [`Event::read`] and [`Event::read_body`] read it; payloads of older versions are converted on
 //! reading by [`upcast`](crate::upcast). [`event_schema`] describes all of them for other programs.
 
+mod chain_fault;
 mod kinds;
 pub mod payloads;
 mod reading;
@@ -12,6 +13,7 @@ mod schema;
 mod stored;
 mod stream;
 
+pub use chain_fault::ChainFault;
 pub use kinds::{EventBody, EventKind, EventPayload};
 pub use reading::{PayloadError, PayloadOutcome};
 pub use schema::event_schema;

@@ -6,7 +6,7 @@ use super::kinds::{EventBody, EventKind, EventPayload};
 use super::stored::Event;
 use crate::upcast::{UpcastError, UpcastOutcome, upcast};
 
-/// What the journal holds for an event.
+/// The journal's data of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PayloadOutcome<P> {
     /// The payload, in the current version.
@@ -20,7 +20,7 @@ pub enum PayloadOutcome<P> {
     UnknownKind,
 }
 
-/// Why a payload cannot be read.
+/// Error of a payload that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     #[error("the event is {found}, not {expected}")]

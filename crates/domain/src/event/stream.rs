@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{IdError, PlanId};
+use crate::schema::fixed_schema;
 
 /// The stream an event belongs to: one plan's, or the installation's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +36,10 @@ impl FromStr for StreamId {
             text.parse().map(Self::Plan)
         }
     }
+}
+
+fixed_schema! {
+    StreamId: { "type": "string", "description": "`system`, or the id of a plan." }
 }
 
 impl Serialize for StreamId {

@@ -88,7 +88,7 @@ text_enum! {
     }
 }
 
-/// Why a queued plan is not running. A waiting plan has no owner.
+/// A queued plan's reason for not running. A waiting plan has no owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WaitReason {

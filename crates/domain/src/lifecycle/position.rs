@@ -20,7 +20,7 @@ pub struct PositionParts {
     pub phase: Phase,
     pub state: PlanState,
     pub waiting: Option<WaitReason>,
-    /// How often the plan went back to `strategize` from a later phase.
+    /// Number of returns to `strategize` from a later phase.
     pub reversions: u32,
     pub point_of_no_return: PointOfNoReturn,
 }

@@ -86,7 +86,7 @@ impl Move {
     }
 }
 
-/// Why a move that is legal at this phase and state is illegal for this particular plan.
+/// Reason for refusing a move that is legal at this phase and state, but not for this plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     Waiting(WaitReasonKind),

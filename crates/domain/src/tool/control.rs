@@ -30,7 +30,6 @@ pub fn is_control_tool(tool: &NamespacedName) -> bool {
     ALL.contains(&tool.to_string().as_str())
 }
 
-/// The input of [`FINISH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishInput {
     pub summary: String,

@@ -15,7 +15,6 @@ pub struct ValidationTarget<'a> {
     pub resources: &'a [PlanResource],
 }
 
-/// A resource of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanResource {
     pub id: ResourceId,

@@ -53,7 +53,7 @@ text_enum! {
     }
 }
 
-/// What to run, and how to read its output.
+/// The command or tool to run, and the format of its output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationSource {
@@ -127,7 +127,7 @@ impl AttachmentScope {
     }
 }
 
-/// Why a validation is invalid.
+/// Error of an invalid validation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValidationError {
     #[error("names in `{RESERVED_NAMESPACE}/` are this program's own: `{name}` cannot be defined")]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::name::NamespacedName;
 const MESSAGE_MAXIMUM: usize = 2_000;
 
 /// Whether a validation passed, with its message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationVerdict {
     pub passed: bool,
     pub message: Option<String>,
@@ -37,7 +38,6 @@ pub enum ValidationExit {
     },
 }
 
-/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
     pub exit: ValidationExit,
@@ -142,7 +142,7 @@ pub struct FinishedValidation {
 }
 
 /// The result of one validation on one resource.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationResult {
     pub validation: NamespacedName,
     pub mode: ValidationMode,
@@ -183,7 +183,7 @@ impl ValidationResult {
 }
 
 /// The results of all validations of a plan. Apply consults only this.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationSummary {
     pub required_passed: u64,
     pub required_failed: u64,

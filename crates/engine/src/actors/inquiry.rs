@@ -36,7 +36,6 @@ pub struct InquiryReply {
     pub attempts: u32,
 }
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum InquiryError {
     #[error(transparent)]
@@ -62,7 +61,8 @@ impl Inquiry {
     /// Sends `prompt` as `actor` and returns the answer; its parts are reported as they arrive.
     pub async fn prompt_model(
         &self,
-        (actor, llm): (&NamespacedName, &LlmActor),
+        actor: &NamespacedName,
+        llm: &LlmActor,
         prompt: &str,
         on_text: &(dyn Fn(&str) + Sync),
     ) -> Result<InquiryReply, InquiryError> {
@@ -73,7 +73,7 @@ impl Inquiry {
             let call = ModelCallId::new(self.ids.next());
             let request_blob = self.stage(&request).await?;
             let choice = &model.facts().choice;
-            let asked = asked_payload(call, (actor, choice), &request_blob, attempts + 1);
+            let asked = asked_payload(call, actor, choice, &request_blob, attempts + 1);
             self.record(actor, &asked, Some(request_blob)).await?;
             let answer = attempt(&*model, &request, u64::from(attempts), on_text).await;
             attempts += 1;
@@ -187,7 +187,8 @@ pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {
 
 fn asked_payload(
     call: ModelCallId,
-    (actor, model): (&NamespacedName, &ModelChoice),
+    actor: &NamespacedName,
+    model: &ModelChoice,
     request: &StagedBlob,
     attempt: u32,
 ) -> ModelAsked {

@@ -17,7 +17,6 @@ use crate::journal::new_event;
 use crate::lifecycle::retry_on_conflict;
 use cleveragents_ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// Errors of the actor registry.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ActorRegistryError {
     #[error(transparent)]
@@ -45,7 +44,7 @@ fn list(actions: &[NamespacedName]) -> String {
 
 type Result<T, E = ActorRegistryError> = std::result::Result<T, E>;
 
-/// What to do if the name exists.
+/// Behaviour if the name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicatePolicy {
     Refuse,

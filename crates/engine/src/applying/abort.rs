@@ -13,14 +13,14 @@ use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::{Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
 use tokio::task::spawn_blocking;
 
-use super::attempt::{from_json, to_json, update};
+use super::attempt::update;
 use super::error::{ApplyFailure, Result};
 use super::{ApplyService, PlanApplyRequest, ReversalRun, Unapplied};
-use crate::execution::require_local_sandboxes;
+use crate::execution::{LocalOperation, PlanRun, own_plan, require_local_sandboxes};
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use cleveragents_ports::StoreError;
-use cleveragents_ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
+use cleveragents_ports::targets::{Conflict, MissingTargetPolicy, TargetAbortOutcome};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortOutcome {
@@ -55,17 +55,15 @@ impl ApplyService {
         }
         let (id, node) = (request.plan, self.services.node.clone());
         let here = move |tx: &mut dyn cleveragents_ports::Transaction| {
-            require_local_sandboxes(tx, id, &node, "plan cancel")
+            require_local_sandboxes(tx, id, &node, LocalOperation::Cancel)
         };
+        // Before the claim: the wrong machine must not own the plan, not even for a moment.
         self.services.store.read(here).await?;
-        let run = self.claim(&plan).await?;
-        let alive = run.keep_alive();
-        let result = self.reversal(&run).abort_owned(request).await;
-        drop(alive);
-        if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.services.lifecycle.release(run).await?;
-        }
-        result
+        let lease = self.claim(request.plan).await?;
+        let aborted = own_plan(&self.services, lease, async |run: &mut PlanRun| {
+            self.reversal(run).abort_owned(request).await
+        });
+        Ok(aborted.await?.outcome)
     }
 
     /// Returns the plan's apply that was decided and did not finish.
@@ -89,13 +87,13 @@ impl ApplyService {
 }
 
 impl ReversalRun<'_> {
-    async fn abort_owned(&self, request: &PlanApplyRequest) -> Result<AbortOutcome> {
-        let plan = self.service.services.lifecycle.plan(request.plan).await?;
+    async fn abort_owned(&mut self, request: &PlanApplyRequest) -> Result<AbortOutcome> {
+        let plan = self.run.plan.clone();
         if !has_stopped(&plan) {
             return Ok(AbortOutcome::NothingToAbort(plan));
         }
         let blocked = |plan, conflicts| AbortOutcome::Blocked { plan, conflicts };
-        let conflicts = self.finish_reversal(&plan).await?;
+        let conflicts = self.finish_reversal().await?;
         if !conflicts.is_empty() {
             return Ok(blocked(plan, conflicts));
         }
@@ -113,12 +111,12 @@ impl ReversalRun<'_> {
         let is_done = |part: &cleveragents_domain::apply_record::ApplyPart| {
             part.state == ApplyPartState::Done
         };
-        let (plan, record) = self.stop_decided(plan, record).await?;
+        let record = self.stop_decided(record).await?;
         let record = if record.resources.iter().any(is_done) {
-            match self.begin_unapply(&plan, request, record).await? {
+            match self.begin_unapply(request, record).await? {
                 Unapplied::Done { .. } | Unapplied::Unchanged { .. } => {}
                 Unapplied::Blocked { conflicts, .. } | Unapplied::Stopped { conflicts, .. } => {
-                    return Ok(blocked(plan, conflicts));
+                    return Ok(blocked(self.run.plan.clone(), conflicts));
                 }
             }
             self.service.stopped_apply(request.plan).await?
@@ -128,31 +126,26 @@ impl ReversalRun<'_> {
         let Some(record) = record else {
             return Err(StoreError::internal("the aborted apply is gone").into());
         };
-        let plan = self.confirm_abort(plan, record).await?;
-        Ok(AbortOutcome::Aborted(plan))
+        self.confirm_abort(record).await?;
+        Ok(AbortOutcome::Aborted(self.run.plan.clone()))
     }
 
-    /// Aborts a stopped apply that has written nothing. Returns the plan unchanged if that is not
+    /// Aborts a stopped apply that has written nothing. Leaves the plan as it is if that is not
     /// possible.
-    pub(super) async fn abort_unwritten(
-        &self,
-        plan: Plan,
-        record: ApplyRecord,
-    ) -> Result<(Plan, ApplyRecord)> {
+    pub(super) async fn abort_unwritten(&mut self, record: ApplyRecord) -> Result<ApplyRecord> {
         // The user did not ask for an abort: a missing target may come back, so it is not given up.
         let (record, conflicts) = self.abort_parts(record, MissingTargetPolicy::Stop).await?;
-        if !conflicts.is_empty() || record.has_written() {
-            return Ok((plan, record));
+        if conflicts.is_empty() && !record.has_written() {
+            self.confirm_abort(record.clone()).await?;
         }
-        let plan = self.confirm_abort(plan, record.clone()).await?;
-        Ok((plan, record))
+        Ok(record)
     }
 
     /// Marks an interrupted, decided apply as stopped. Needed because its finished parts are
     /// reversed by another apply, and a plan may have only one unfinished apply.
-    async fn stop_decided(&self, plan: Plan, record: ApplyRecord) -> Result<(Plan, ApplyRecord)> {
+    async fn stop_decided(&mut self, record: ApplyRecord) -> Result<ApplyRecord> {
         if record.state != ApplyState::Decided {
-            return Ok((plan, record));
+            return Ok(record);
         }
         let record = ApplyRecord {
             state: ApplyState::Stopped,
@@ -166,25 +159,25 @@ impl ReversalRun<'_> {
                 .owner_request(&record, Move::Fail)
         };
         let ids = Arc::clone(&self.service.services.ids);
-        self.run
-            .write(
-                self.service.services.operation("apply.stop-decided"),
-                move |tx| {
-                    let plan = tx.plan_for_update(record.plan_id)?;
-                    let record = update(tx, &record)?;
-                    if plan.position.state() != PlanState::Processing {
-                        return Ok((plan, record));
-                    }
-                    let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                    Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-                },
-            )
-            .await
+        let operation = self.service.services.operation("apply.stop-decided");
+        let stopped = self.run.lease.write(operation, move |tx| {
+            let plan = tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            if plan.position.state() != PlanState::Processing {
+                return Ok((plan, record));
+            }
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        });
+        let (plan, record) = stopped.await?;
+        self.run.plan = plan;
+        Ok(record)
     }
 
     /// Finishes a reversal that an abort started. Returns its conflicts.
-    pub(super) async fn finish_reversal(&self, plan: &Plan) -> Result<Vec<Conflict>> {
-        let newest = self.service.newest_apply(plan.identity.plan_id).await?;
+    pub(super) async fn finish_reversal(&mut self) -> Result<Vec<Conflict>> {
+        let id = self.run.plan.identity.plan_id;
+        let newest = self.service.newest_apply(id).await?;
         let reversal = newest.filter(|it| it.direction == ApplyDirection::Unapply);
         let Some(reversal) = reversal else {
             return Ok(Vec::new());
@@ -199,7 +192,7 @@ impl ReversalRun<'_> {
                 Ok(Vec::new())
             }
             ApplyState::Decided | ApplyState::Stopped => {
-                match self.finish_unapply(plan, reversal, None).await? {
+                match self.finish_unapply(reversal, None).await? {
                     Unapplied::Stopped { conflicts, .. } => Ok(conflicts),
                     _ => Ok(Vec::new()),
                 }
@@ -210,7 +203,7 @@ impl ReversalRun<'_> {
 
     /// Lets each target undo what it has started. Each outcome is recorded before the next starts.
     pub(super) async fn abort_parts(
-        &self,
+        &mut self,
         record: ApplyRecord,
         if_gone: MissingTargetPolicy,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
@@ -224,7 +217,6 @@ impl ReversalRun<'_> {
             if !matches!(part.state, ApplyPartState::Ready | ApplyPartState::Stopped) {
                 continue;
             }
-            let intent: ApplyIntent = from_json(Some(intent))?;
             let targets = Arc::clone(&self.service.targets);
             let aborted = spawn_blocking(move || targets.abort(&intent, if_gone)).await??;
             let part = &mut record.resources[index];
@@ -237,13 +229,11 @@ impl ReversalRun<'_> {
                 TargetAbortOutcome::Done(applied) => {
                     part.state = ApplyPartState::Done;
                     part.written.clear();
-                    part.result = Some(to_json(&applied)?);
+                    part.result = Some(applied);
                 }
                 TargetAbortOutcome::Stopped(found) => {
                     part.state = ApplyPartState::Stopped;
-                    for conflict in &found {
-                        part.obstacles.push(to_json(conflict)?);
-                    }
+                    part.obstacles.clone_from(&found);
                     conflicts.extend(found);
                 }
             }
@@ -254,7 +244,7 @@ impl ReversalRun<'_> {
 
     /// Records in one commit that nothing of the apply is left and that the point of no return is
     /// ahead again.
-    async fn confirm_abort(&self, plan: Plan, record: ApplyRecord) -> Result<Plan> {
+    async fn confirm_abort(&mut self, record: ApplyRecord) -> Result<()> {
         let mut record = ApplyRecord {
             state: ApplyState::Aborted,
             ..record
@@ -273,25 +263,26 @@ impl ReversalRun<'_> {
             requested: Move::Fail,
             ..request.clone()
         };
-        let processing = plan.position.state() == PlanState::Processing;
+        let processing = self.run.plan.position.state() == PlanState::Processing;
         let ids = Arc::clone(&self.service.services.ids);
-        self.run
-            .write(self.service.services.operation("apply.abort"), move |tx| {
-                tx.plan_for_update(record.plan_id)?;
-                let record = update(tx, &record)?;
-                if processing {
-                    move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
-                }
-                let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                let payload = ApplyAborted {
-                    apply_id: record.id,
-                    reason: "aborted".to_owned(),
-                    uncollected: Vec::new(),
-                };
-                let event = new_event(&request.actor, &payload)?;
-                tx.append(StreamId::Plan(record.plan_id), &[event])?;
-                Ok::<_, ApplyFailure>(moved.plan().clone())
-            })
-            .await
+        let operation = self.service.services.operation("apply.abort");
+        let aborted = self.run.lease.write(operation, move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            if processing {
+                move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
+            }
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = ApplyAborted {
+                apply_id: record.id,
+                reason: "aborted".to_owned(),
+                uncollected: Vec::new(),
+            };
+            let event = new_event(&request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
+            Ok::<_, ApplyFailure>(moved.plan().clone())
+        });
+        self.run.plan = aborted.await?;
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cleveragents_domain::apply_record::{
     ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
 };
+use cleveragents_domain::approval::ApprovedApply;
 use cleveragents_domain::event::payloads::{
     ApplyAborted, ApplyDecided, ApplyIntended, ApplyStopped,
 };
@@ -14,22 +15,19 @@ use cleveragents_domain::{
     AbsolutePath, ErrorCategory, EventPayload, MessageKind, Move, Plan, PlanState, StreamId,
     Timestamp,
 };
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
-use super::{ApplyLog, ApplyOutcome, ApplyRun, ApplyService, PlanApplyRequest};
+use super::{ApplyLog, ApplyOutcome, ApplyRun, ApplyService};
+use crate::error_history::{NewErrorRecord, record_error};
 use crate::execution::change_sandbox_state;
 use crate::journal::new_event;
-use crate::lifecycle::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::recovery::{NewErrorRecord, record_error};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use cleveragents_ports::sandbox::CommitMetadata;
 use cleveragents_ports::targets::{
-    ApplyIntent, ApplyRequest, Author, CommitOutcome, Conflict, ConflictReason, PrepareOutcome,
-    RequestedChange, StoppedCommit, TargetError, TargetResult,
+    ApplyIntent, ApplyRequest, Author, CommitOutcome, Conflict, ConflictReason, Destination,
+    PrepareOutcome, RequestedChange, StoppedCommit, TargetError, TargetResult,
 };
 use cleveragents_ports::{StoreError, Transaction};
 
@@ -47,6 +45,8 @@ impl ApplyService {
         CommitMetadata {
             name: author.name,
             email: author.email,
+            // Taken once and stored with the intent, so that a repeated commit has the same hash
+            // (law 9).
             seconds: self.services.clock.now().as_micros() / 1_000_000,
             message: format!("{subject}\n\nPlan: {}\n", plan.name),
         }
@@ -56,7 +56,7 @@ impl ApplyService {
         &self,
         plan: &Plan,
         direction: ApplyDirection,
-        destination: Value,
+        destination: Destination,
         resources: Vec<ApplyPart>,
     ) -> ApplyRecord {
         ApplyRecord {
@@ -77,36 +77,31 @@ impl ApplyService {
 
 impl ApplyRun<'_> {
     /// Prepares every target, decides, and commits.
-    pub(super) async fn begin(
-        &self,
-        plan: &Plan,
-        request: &PlanApplyRequest,
-    ) -> Result<ApplyOutcome> {
+    pub(super) async fn begin(&mut self, request: &ApprovedApply) -> Result<ApplyOutcome> {
+        let plan = self.run.plan.clone();
         let id = plan.identity.plan_id;
         let read = move |tx: &mut dyn Transaction| tx.sandboxes_of(id);
         let sandboxes = self.service.services.store.read(read).await?;
+        // Checked before an intent is recorded, so that a missing target leaves no attempt to clean
+        // up.
         let gone = self.unusable_targets(&sandboxes).await?;
         if !gone.is_empty() {
-            let reason = join_conflicts(&gone);
-            let plan = self
-                .service
-                .services
-                .lifecycle
-                .constrain(self.run, &reason)
-                .await?;
+            let plan = self.constrain(&join_conflicts(&gone)).await?;
             let conflicts = gone;
             return Ok(ApplyOutcome::Blocked { plan, conflicts });
         }
         let mut requests = Vec::with_capacity(sandboxes.len());
         for sandbox in &sandboxes {
-            requests.push(self.build_request(plan, sandbox, request).await?);
+            requests.push(self.build_request(&plan, sandbox, request).await?);
         }
         let parts = sandboxes.iter().zip(&requests);
         let parts = parts.map(|(sandbox, request)| new_part(request.id, sandbox));
-        let destination = to_json(&request.destination)?;
+        let destination = request.destination.clone();
         let record =
             self.service
-                .new_record(plan, ApplyDirection::Apply, destination, parts.collect());
+                .new_record(&plan, ApplyDirection::Apply, destination, parts.collect());
+        // Durable before the first target is prepared (law 9): recovery finds every prepared part
+        // by it.
         let record = self.service.log(self.run).record_intent(record).await?;
         let (record, locks) = match self.prepare_and_lock(record, &requests).await? {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
@@ -116,18 +111,14 @@ impl ApplyRun<'_> {
                     .log(self.run)
                     .abort_prepared(record, &reason)
                     .await?;
-                let plan = self
-                    .service
-                    .services
-                    .lifecycle
-                    .constrain(self.run, &reason)
-                    .await?;
+                let plan = self.constrain(&reason).await?;
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
         };
         match self.service.log(self.run).decide(record.clone()).await? {
-            DecideOutcome::Yes(record) => self.commit_decided(*record, Some(locks)).await,
-            DecideOutcome::AskedToStop => {
+            Some(record) => self.commit_decided(record, Some(locks)).await,
+            None => {
+                // Released first: removing prepared data takes the locks of each target itself.
                 drop(locks);
                 let reason = "it was cancelled before the decision";
                 self.service
@@ -135,8 +126,7 @@ impl ApplyRun<'_> {
                     .abort_prepared(record, reason)
                     .await?;
                 // `release` consumes the cancel message and cancels the plan.
-                let plan = self.service.services.lifecycle.plan(id).await?;
-                Ok(ApplyOutcome::Cancelled(plan))
+                Ok(ApplyOutcome::Cancelled(self.run.plan.clone()))
             }
         }
     }
@@ -145,7 +135,7 @@ impl ApplyRun<'_> {
         &self,
         plan: &Plan,
         sandbox: &SandboxRecord,
-        request: &PlanApplyRequest,
+        request: &ApprovedApply,
     ) -> Result<ApplyRequest> {
         let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
         let author = match &request.author {
@@ -184,27 +174,25 @@ impl ApplyRun<'_> {
     /// Commits a decided apply, with retries. `locks` are the target locks from the decision, if
     /// this process made it.
     pub(super) async fn commit_decided(
-        &self,
+        &mut self,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<ApplyOutcome> {
+        // From here on only forward. An error leaves the decision on record for recovery.
         let (record, conflicts) = self.commit_with_retry(record, locks).await?;
-        let actor = self.run.lease().owner.to_string();
+        let actor = self.run.lease.lease().owner.to_string();
         if !conflicts.is_empty() {
-            let reason = join_conflicts(&conflicts);
-            let (plan, apply) = self
+            let mut apply = self
                 .service
                 .log(self.run)
-                .stop_with_conflicts(record, (&conflicts, &reason))
+                .stop_with_conflicts(record, &conflicts)
                 .await?;
-            let (plan, apply) = if apply.has_written() {
-                (plan, apply)
-            } else {
-                self.service
-                    .reversal(self.run)
-                    .abort_unwritten(plan, apply)
-                    .await?
-            };
+            // All or nothing: if no file was written, the whole apply can still be withdrawn.
+            if !apply.has_written() {
+                let mut reversal = self.service.reversal(self.run);
+                apply = reversal.abort_unwritten(apply).await?;
+            }
+            let plan = self.run.plan.clone();
             if plan.position.state() != PlanState::Errored {
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
@@ -223,32 +211,27 @@ impl ApplyRun<'_> {
             .log(self.run)
             .owner_request(&record, Move::Apply);
         let ids = Arc::clone(&self.service.services.ids);
-        self.run
-            .write(
-                self.service.services.operation("apply.confirm"),
-                move |tx| {
-                    tx.plan_for_update(record.plan_id)?;
-                    let record = update(tx, &record)?;
-                    let mut events = Vec::new();
-                    for sandbox in tx.sandboxes_of(record.plan_id)? {
-                        events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
-                    }
-                    let moved: PlanMoveOutcome =
-                        move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                    tx.append(StreamId::Plan(record.plan_id), &events)?;
-                    Ok::<_, ApplyFailure>((moved, record))
-                },
-            )
-            .await
-            .map(|(moved, apply)| ApplyOutcome::Applied {
-                plan: moved.plan().clone(),
-                apply,
-            })
+        let operation = self.service.services.operation("apply.confirm");
+        let confirmed = self.run.lease.write(operation, move |tx| {
+            // Lock order: the plan before its applies and sandboxes.
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            let mut events = Vec::new();
+            for sandbox in tx.sandboxes_of(record.plan_id)? {
+                events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
+            }
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            tx.append(StreamId::Plan(record.plan_id), &events)?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        });
+        let (plan, apply) = confirmed.await?;
+        self.run.plan = plan.clone();
+        Ok(ApplyOutcome::Applied { plan, apply })
     }
 
     /// Commits every part that is ready. Each outcome is recorded before the next part starts.
     pub(super) async fn commit(
-        &self,
+        &mut self,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
@@ -259,7 +242,7 @@ impl ApplyRun<'_> {
             if record.resources[index].state != ApplyPartState::Ready {
                 continue;
             }
-            let intent: ApplyIntent = from_json(record.resources[index].intent.clone())?;
+            let intent = required_intent(&record.resources[index])?;
             let resource = intent.resource.clone();
             let outcome = match self.commit_part(intent, &mut locks).await? {
                 // A permanent error would fail again in every later command, so the part stops and
@@ -271,18 +254,17 @@ impl ApplyRun<'_> {
                 outcome => outcome?,
             };
             let part = &mut record.resources[index];
+            // Obstacles and written paths are of the last try only.
             part.obstacles.clear();
             part.written.clear();
             match outcome {
                 CommitOutcome::Done(applied) => {
                     part.state = ApplyPartState::Done;
-                    part.result = Some(to_json(&applied)?);
+                    part.result = Some(applied);
                 }
                 CommitOutcome::Stopped(stopped) => {
                     part.state = ApplyPartState::Stopped;
-                    for conflict in &stopped.conflicts {
-                        part.obstacles.push(to_json(conflict)?);
-                    }
+                    part.obstacles.clone_from(&stopped.conflicts);
                     conflicts.extend(stopped.conflicts);
                     part.written = stopped.written;
                 }
@@ -296,8 +278,9 @@ impl ApplyRun<'_> {
 impl ApplyLog<'_> {
     /// Records the attempt before anything is done for it (law 9).
     pub(super) async fn record_intent(&self, record: ApplyRecord) -> Result<ApplyRecord> {
-        let actor = self.run.lease().owner.to_string();
+        let actor = self.run.lease.lease().owner.to_string();
         self.run
+            .lease
             .write(self.service.services.operation("apply.intend"), move |tx| {
                 let now = tx.now()?;
                 let mut record = ApplyRecord {
@@ -305,11 +288,12 @@ impl ApplyLog<'_> {
                     updated_at: now,
                     ..record.clone()
                 };
+                // The store assigns the number, so two attempts cannot get the same one (law 3).
                 record.number = tx.insert_apply(&record)?;
                 let payload = ApplyIntended {
                     apply_id: record.id,
                     direction: record.direction,
-                    destination: from_json(Some(record.destination.clone()))?,
+                    destination: record.destination.clone(),
                 };
                 let event = new_event(&actor, &payload)?;
                 tx.append(StreamId::Plan(record.plan_id), &[event])?;
@@ -320,6 +304,7 @@ impl ApplyLog<'_> {
 
     pub(super) async fn save(&self, record: ApplyRecord) -> Result<ApplyRecord> {
         self.run
+            .lease
             .write(self.service.services.operation("apply.save"), move |tx| {
                 let mut record = record.clone();
                 record.updated_at = tx.now()?;
@@ -331,82 +316,87 @@ impl ApplyLog<'_> {
 
     /// The point of no return: one commit that makes every intent durable and moves the plan past
     /// it. A cancel request locks the run while it writes its message, so it is either seen here or
-    /// too late.
-    async fn decide(&self, record: ApplyRecord) -> Result<DecideOutcome> {
+    /// too late. Returns `None` if there is one.
+    async fn decide(&mut self, record: ApplyRecord) -> Result<Option<ApplyRecord>> {
         let record = ApplyRecord {
             state: ApplyState::Decided,
             ..record
         };
         let request = self.owner_request(&record, Move::Decide);
         let ids = Arc::clone(&self.service.services.ids);
-        self.run
-            .write(self.service.services.operation("apply.decide"), move |tx| {
-                tx.plan_for_update(record.plan_id)?;
-                if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
-                    return Ok(DecideOutcome::AskedToStop);
-                }
-                let record = update(tx, &record)?;
-                move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                let payload = ApplyDecided {
-                    apply_id: record.id,
-                    resources: record.resources.len() as u64,
-                };
-                let event = new_event(&request.actor, &payload)?;
-                tx.append(StreamId::Plan(record.plan_id), &[event])?;
-                Ok::<_, ApplyFailure>(DecideOutcome::Yes(Box::new(record)))
-            })
-            .await
+        let operation = self.service.services.operation("apply.decide");
+        let decided = self.run.lease.write(operation, move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            // Read under the run's lock, which the fence of this write holds. A later cancel finds
+            // the plan decided.
+            if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
+                return Ok(None);
+            }
+            let record = update(tx, &record)?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = ApplyDecided {
+                apply_id: record.id,
+                resources: record.resources.len() as u64,
+            };
+            let event = new_event(&request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
+            Ok::<_, ApplyFailure>(Some((moved.plan().clone(), record)))
+        });
+        let Some((plan, record)) = decided.await? else {
+            return Ok(None);
+        };
+        self.run.plan = plan;
+        Ok(Some(record))
     }
 
     /// Records the conflicts and fails the plan.
     pub(super) async fn stop_with_conflicts(
-        &self,
+        &mut self,
         record: ApplyRecord,
-        (conflicts, reason): (&[Conflict], &str),
-    ) -> Result<(Plan, ApplyRecord)> {
+        conflicts: &[Conflict],
+    ) -> Result<ApplyRecord> {
         let record = ApplyRecord {
             state: ApplyState::Stopped,
             ..record
         };
+        let reason = join_conflicts(conflicts);
+        let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, &reason);
         let request = PlanMoveRequest {
-            reason: Some(reason.to_owned()),
+            reason: Some(reason),
             ..self.owner_request(&record, Move::Fail)
         };
-        let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, reason);
         let (ids, conflicts) = (Arc::clone(&self.service.services.ids), conflicts.to_vec());
-        self.run
-            .write(self.service.services.operation("apply.stop"), move |tx| {
-                tx.plan_for_update(record.plan_id)?;
-                let record = update(tx, &record)?;
-                record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
-                let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                let payload = ApplyStopped {
-                    apply_id: record.id,
-                    conflicts: conflicts.clone(),
-                };
-                let event = new_event(&request.actor, &payload)?;
-                tx.append(StreamId::Plan(record.plan_id), &[event])?;
-                Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-            })
-            .await
+        let operation = self.service.services.operation("apply.stop");
+        let stopped = self.run.lease.write(operation, move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = ApplyStopped {
+                apply_id: record.id,
+                conflicts: conflicts.clone(),
+            };
+            let event = new_event(&request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        });
+        let (plan, record) = stopped.await?;
+        self.run.plan = plan;
+        Ok(record)
     }
 
     /// Removes the prepared parts; nothing of the user's was changed.
-    pub(super) async fn abort_prepared(
-        &self,
-        record: ApplyRecord,
-        reason: &str,
-    ) -> Result<ApplyRecord> {
+    pub(super) async fn abort_prepared(&mut self, record: ApplyRecord, reason: &str) -> Result<()> {
         self.abort_prepared_and_fail(record, reason, None).await
     }
 
     /// Like [`Self::abort_prepared`]. If `fails` is given, the same commit fails the plan.
     pub(super) async fn abort_prepared_and_fail(
-        &self,
+        &mut self,
         record: ApplyRecord,
         reason: &str,
         fails: Option<&str>,
-    ) -> Result<ApplyRecord> {
+    ) -> Result<()> {
         let mut record = record;
         let mut uncollected = Vec::new();
         for part in &mut record.resources {
@@ -431,34 +421,30 @@ impl ApplyLog<'_> {
             ..record
         };
         let (actor, ids) = (
-            self.run.lease().owner.to_string(),
+            self.run.lease.lease().owner.to_string(),
             Arc::clone(&self.service.services.ids),
         );
-        self.run
-            .write(
-                self.service.services.operation("apply.abort-prepared"),
-                move |tx| {
-                    tx.plan_for_update(record.plan_id)?;
-                    let record = update(tx, &record)?;
-                    if let Some(request) = &request {
-                        move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
-                    }
-                    let event = new_event(&actor, &payload)?;
-                    tx.append(StreamId::Plan(record.plan_id), &[event])?;
-                    Ok::<_, ApplyFailure>(record)
-                },
-            )
-            .await
+        let operation = self.service.services.operation("apply.abort-prepared");
+        let aborted = self.run.lease.write(operation, move |tx| {
+            let mut plan = tx.plan_for_update(record.plan_id)?;
+            update(tx, &record)?;
+            if let Some(request) = &request {
+                let moved = move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
+                plan = moved.plan().clone();
+            }
+            let event = new_event(&actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
+            Ok::<_, ApplyFailure>(plan)
+        });
+        self.run.plan = aborted.await?;
+        Ok(())
     }
 
     /// Removes the prepared data of one resource.
     async fn remove_prepared(&self, part: &ApplyPart) -> Result<TargetResult<()>> {
         let targets = Arc::clone(&self.service.targets);
         Ok(match part.intent.clone() {
-            Some(intent) => {
-                let intent: ApplyIntent = from_json(Some(intent))?;
-                spawn_blocking(move || targets.discard_prepared(&intent)).await?
-            }
+            Some(intent) => spawn_blocking(move || targets.discard_prepared(&intent)).await?,
             // The process may have died between preparing the part and recording its intent.
             None => {
                 let (id, sandbox) = (part.id, part.sandbox_id);
@@ -479,9 +465,10 @@ impl ApplyLog<'_> {
         state: ApplyState,
         payload: impl EventPayload + Send + 'static,
     ) -> Result<ApplyRecord> {
-        let actor = self.run.lease().owner.to_string();
+        let actor = self.run.lease.lease().owner.to_string();
         let record = ApplyRecord { state, ..record };
         self.run
+            .lease
             .write(self.service.services.operation("apply.end"), move |tx| {
                 let record = update(tx, &record)?;
                 let event = new_event(&actor, &payload)?;
@@ -495,17 +482,10 @@ impl ApplyLog<'_> {
         PlanMoveRequest {
             plan: record.plan_id,
             requested,
-            actor: self.run.lease().owner.to_string(),
+            actor: self.run.lease.lease().owner.to_string(),
             reason: None,
         }
     }
-}
-
-/// Outcome of the decision.
-#[derive(Debug, Serialize, Deserialize)]
-enum DecideOutcome {
-    Yes(Box<ApplyRecord>),
-    AskedToStop,
 }
 
 pub(super) fn update(
@@ -538,12 +518,10 @@ pub(super) fn new_part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
     }
 }
 
-pub(super) fn to_json(of: &impl Serialize) -> Result<Value, StoreError> {
-    serde_json::to_value(of).map_err(StoreError::internal)
-}
-
-pub(super) fn from_json<T: DeserializeOwned>(value: Option<Value>) -> Result<T, StoreError> {
-    serde_json::from_value(value.unwrap_or(Value::Null)).map_err(StoreError::internal)
+/// Returns the intent of a part that is prepared.
+pub(super) fn required_intent(part: &ApplyPart) -> Result<ApplyIntent, StoreError> {
+    let missing = || StoreError::internal(format!("part {} of an apply has no intent", part.id));
+    part.intent.as_deref().cloned().ok_or_else(missing)
 }
 
 /// Converts a target's error into a conflict.

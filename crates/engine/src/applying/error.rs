@@ -1,6 +1,6 @@
 //! Errors of applying a plan.
 
-use crate::execution::ExecutionError;
+use crate::execution::{ExecutionError, OwnerError};
 use crate::lifecycle::LifecycleError;
 use cleveragents_domain::Plan;
 use cleveragents_ports::StoreError;
@@ -54,9 +54,8 @@ impl From<tokio::task::JoinError> for ApplyFailure {
     }
 }
 
-impl ApplyFailure {
-    /// Whether another process owns the plan now.
-    pub fn is_lease_lost(&self) -> bool {
+impl OwnerError for ApplyFailure {
+    fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Execution(error) if error.is_lease_lost())
     }
 }

@@ -1,4 +1,4 @@
-//! Garbage collection of data kept for applies that will not be reversed any more.
+//! Removes data kept for applies that will not be unapplied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use cleveragents_domain::id::{ApplyId, PlanId};
 use cleveragents_domain::{Phase, Plan, Timestamp};
 use tokio::task::spawn_blocking;
 
-use super::ApplyService;
 use super::error::Result;
-use crate::runs::ClaimOutcome;
+use crate::lifecycle::PlanLifecycle;
+use crate::runs::{ClaimOutcome, RunService};
 use crate::sandboxes::{GcMode, GcRequest, GcVerdict, UNKNOWN_GRACE};
-use cleveragents_ports::{Slots, StoreError, Transaction};
+use cleveragents_ports::targets::ApplyTargets;
+use cleveragents_ports::{Slots, StoreError, StoreHandle, Transaction};
 
 /// Minimum time during which an apply can be reversed.
 pub const UNAPPLY_WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -27,16 +28,24 @@ pub struct SweptApply {
     pub verdict: GcVerdict,
 }
 
-/// All applies of a plan.
+/// Removes the data of applies.
+#[derive(Debug, Clone)]
+pub struct ApplyGarbageCollector {
+    pub store: StoreHandle,
+    pub lifecycle: PlanLifecycle,
+    pub runs: RunService,
+    pub targets: Arc<dyn ApplyTargets>,
+}
+
 struct PlanApplies {
     plan: Plan,
     applies: Vec<ApplyRecord>,
 }
 
-impl ApplyService {
+impl ApplyGarbageCollector {
     /// Removes the data of every apply on this machine that is finished and cannot, or need not, be
     /// reversed.
-    pub async fn collect_garbage(&self, request: &GcRequest) -> Result<Vec<SweptApply>> {
+    pub async fn collect(&self, request: &GcRequest) -> Result<Vec<SweptApply>> {
         // List folders before reading records: a record is always written before its folder, so no
         // listed folder lacks one.
         let targets = Arc::clone(&self.targets);
@@ -44,7 +53,7 @@ impl ApplyService {
         if kept.is_empty() {
             return Ok(Vec::new());
         }
-        let (now, families) = self.services.store.read(load_plan_applies).await?;
+        let (now, families) = self.store.read(load_plan_applies).await?;
         let mut swept = Vec::with_capacity(kept.len());
         for id in kept {
             let family = families.iter().find(|it| it.record_of(id).is_some());
@@ -67,8 +76,8 @@ impl ApplyService {
         let run = match plan {
             None => None,
             Some(plan) => {
-                let runs = &self.services.runs;
-                match runs.claim(plan, Phase::Apply, Slots::Shared).await? {
+                let claim = self.runs.claim(plan, Phase::Apply, Slots::Shared);
+                match claim.await? {
                     ClaimOutcome::Won(run) => Some(run),
                     _ => return Ok(GcVerdict::Keep("its plan is running".to_owned())),
                 }
@@ -77,7 +86,7 @@ impl ApplyService {
         let targets = Arc::clone(&self.targets);
         let forgotten = spawn_blocking(move || targets.forget(id)).await?;
         if let Some(run) = run {
-            self.services.lifecycle.release(run).await?;
+            self.lifecycle.release(run).await?;
         }
         Ok(match forgotten {
             Ok(()) => GcVerdict::Remove(why),

@@ -9,14 +9,15 @@ use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
 use tokio::task::spawn_blocking;
 
 use super::ApplyRun;
-use super::attempt::{from_json, to_json};
+use super::attempt::required_intent;
 use super::error::{ApplyFailure, Result};
+use crate::execution::OwnerError;
 use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, CommitOutcome, Conflict, LockOutcome, PrepareOutcome, TargetLocks,
     TargetResult,
 };
 
-/// How often targets may change between preparing and locking them.
+/// Maximum number of changes to targets between preparing and locking them.
 const TRIES: u32 = 8;
 
 /// The locks of all targets that are still to be changed.
@@ -32,7 +33,7 @@ impl ApplyRun<'_> {
     /// Prepares every target and locks them all. On an error everything prepared is removed, unless
     /// the lease is lost: then the next owner removes it.
     pub(super) async fn prepare_and_lock(
-        &self,
+        &mut self,
         record: ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<PrepareAllOutcome> {
@@ -53,7 +54,7 @@ impl ApplyRun<'_> {
     }
 
     async fn try_to_lock(
-        &self,
+        &mut self,
         record: &mut ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<Result<BoxedTargetLocks, Vec<Conflict>>> {
@@ -75,7 +76,7 @@ impl ApplyRun<'_> {
     }
 
     async fn prepare_all(
-        &self,
+        &mut self,
         record: &mut ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<Vec<Conflict>> {
@@ -86,13 +87,13 @@ impl ApplyRun<'_> {
             let prepared = prepared?;
             if let PrepareOutcome::Ready(intent) = &prepared {
                 let part = &record.resources[index];
-                conflicts.extend(self.merge_obstacle((record, part), intent).await?);
+                conflicts.extend(self.merge_obstacle(record, part, intent).await?);
             }
             let part = &mut record.resources[index];
             match prepared {
                 PrepareOutcome::Ready(intent) => {
                     part.state = ApplyPartState::Ready;
-                    part.intent = Some(to_json(&intent)?);
+                    part.intent = Some(intent);
                     *record = self.service.log(self.run).save(record.clone()).await?;
                 }
                 PrepareOutcome::Nothing => {
@@ -110,7 +111,7 @@ impl ApplyRun<'_> {
         let mut intents: Vec<ApplyIntent> = Vec::new();
         for part in &record.resources {
             if part.state == ApplyPartState::Ready {
-                intents.push(from_json(part.intent.clone())?);
+                intents.push(required_intent(part)?);
             }
         }
         let targets = Arc::clone(&self.service.targets);

@@ -6,14 +6,13 @@
 use cleveragents_domain::TreeId;
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyPart, ApplyRecord};
 
-use super::attempt::from_json;
 use super::error::Result;
 use super::{ApplyRun, ApplyService};
 use crate::execution::MergeValidator;
 use cleveragents_ports::StoreError;
 use cleveragents_ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
 
-/// What to do about a merge that was not validated.
+/// Treatment of a merge that was not validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnvalidatedMergePolicy {
     Validate,
@@ -35,7 +34,8 @@ impl ApplyRun<'_> {
     /// tree that an earlier intent of the part would have committed was already validated.
     pub(super) async fn merge_obstacle(
         &self,
-        (record, part): (&ApplyRecord, &ApplyPart),
+        record: &ApplyRecord,
+        part: &ApplyPart,
         intent: &ApplyIntent,
     ) -> Result<Option<Conflict>> {
         let Some(merged) =
@@ -43,25 +43,18 @@ impl ApplyRun<'_> {
         else {
             return Ok(None);
         };
-        let earlier: Option<ApplyIntent> = match &part.intent {
-            Some(earlier) => from_json(Some(earlier.clone()))?,
-            None => None,
-        };
-        if earlier.as_ref().and_then(committed_tree) == Some(merged) {
+        if part.intent.as_deref().and_then(committed_tree) == Some(merged) {
             return Ok(None);
         }
         let services = &self.service.services;
-        let (id, plan) = (part.sandbox_id, record.plan_id);
-        let load = move |tx: &mut dyn cleveragents_ports::Transaction| {
-            Ok::<_, StoreError>((tx.sandbox(id)?, tx.plan(plan)?))
-        };
-        let (sandbox, plan) = services.store.read(load).await?;
+        let id = part.sandbox_id;
+        let sandbox = services.store.read(move |tx| tx.sandbox(id)).await?;
         if sandbox.tree.as_ref().is_some_and(|it| it.files() == merged) {
             return Ok(None);
         }
         let validator = MergeValidator {
             services,
-            plan: &plan,
+            plan: &self.run.plan,
             sandbox: &sandbox,
         };
         let reason = if !validator.has_gates().await? {
@@ -70,7 +63,7 @@ impl ApplyRun<'_> {
             ConflictReason::Unvalidated
         } else {
             let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
-            match validator.validate(self.run, tree).await? {
+            match validator.validate(&self.run.lease, tree).await? {
                 Ok(summary) if summary.permits_apply() => return Ok(None),
                 Ok(summary) => ConflictReason::Validations {
                     reason: summary.required_failures(),

@@ -6,13 +6,13 @@
 
 mod abort;
 mod attempt;
+mod commit_retry;
 mod error;
 mod gc;
 mod lock;
 mod merge_validation;
 mod rebase;
 mod recover;
-mod resume;
 mod settle;
 mod target_checks;
 mod unapply;
@@ -21,26 +21,28 @@ mod unfinished;
 use std::sync::Arc;
 
 use cleveragents_domain::apply_record::ApplyRecord;
+use cleveragents_domain::approval::{ApprovedApply, PendingApprovals};
 use cleveragents_domain::event::payloads::ApplyRequested;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ErrorCategory, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
+use cleveragents_domain::{
+    ErrorCategory, Move, Phase, Plan, PlanState, PointOfNoReturn, Position, StreamId,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::error_history::{NewErrorRecord, record_error};
 use crate::execution::{
-    EngineServices, PlanActors, newest_summary, require_local_sandboxes, start_phase,
+    EngineServices, LocalOperation, Owned, OwnerError, PlanRun, add_approvals, claim_run,
+    newest_summary, own_plan, require_local_sandboxes,
 };
 use crate::journal::new_event;
-use crate::lifecycle::{
-    LifecycleError, PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan,
-};
-use crate::recovery::{NewErrorRecord, record_error};
-use crate::runs::{ClaimOutcome, RunLease};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan};
+use crate::runs::RunLease;
 use cleveragents_ports::targets::{ApplyTargets, Author, Conflict, Destination};
-use cleveragents_ports::{Slots, StoreError, Transaction};
+use cleveragents_ports::{StoreError, Transaction};
 
 pub use abort::AbortOutcome;
 pub use error::{ApplyFailure, Result};
-pub use gc::{SweptApply, UNAPPLY_WINDOW};
+pub use gc::{ApplyGarbageCollector, SweptApply, UNAPPLY_WINDOW};
 use merge_validation::UnvalidatedMergePolicy;
 pub use rebase::RebaseOutcome;
 pub use recover::{RecoveredApply, RecoveryReport};
@@ -56,24 +58,24 @@ pub struct ApplyService {
 }
 
 /// The forward direction of an owned plan: prepare, decide, commit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct ApplyRun<'a> {
     service: &'a ApplyService,
-    run: &'a RunLease,
+    run: &'a mut PlanRun,
 }
 
 /// The backward direction of an owned plan: abort and unapply.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct ReversalRun<'a> {
     service: &'a ApplyService,
-    run: &'a RunLease,
+    run: &'a mut PlanRun,
 }
 
 /// Records the attempts of an owned plan.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct ApplyLog<'a> {
     service: &'a ApplyService,
-    run: &'a RunLease,
+    run: &'a mut PlanRun,
 }
 
 /// A request to apply, unapply, abort or settle.
@@ -130,10 +132,12 @@ impl ApplyOutcome {
     }
 }
 
+/// Outcome of [`ApplyService::enqueue`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum ApplyRequestOutcome {
-    Work(Box<Plan>),
-    Nothing(Box<Plan>, Option<Box<ApplyRecord>>),
+pub enum ApplyQueueOutcome {
+    Queued(Box<Plan>),
+    /// The plan was applied or cancelled before.
+    Unchanged(Box<Plan>, Option<Box<ApplyRecord>>),
 }
 
 impl ApplyService {
@@ -145,50 +149,49 @@ impl ApplyService {
         }
     }
 
-    fn forward<'a>(&'a self, run: &'a RunLease) -> ApplyRun<'a> {
+    fn forward<'a>(&'a self, run: &'a mut PlanRun) -> ApplyRun<'a> {
         ApplyRun { service: self, run }
     }
 
-    fn reversal<'a>(&'a self, run: &'a RunLease) -> ReversalRun<'a> {
+    fn reversal<'a>(&'a self, run: &'a mut PlanRun) -> ReversalRun<'a> {
         ReversalRun { service: self, run }
     }
 
-    fn log<'a>(&'a self, run: &'a RunLease) -> ApplyLog<'a> {
+    fn log<'a>(&'a self, run: &'a mut PlanRun) -> ApplyLog<'a> {
         ApplyLog { service: self, run }
     }
 
     /// Applies the plan's result to its destination. Repeated or concurrent requests apply it once.
     pub async fn apply(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
-        let plan = match self.record_request(request).await? {
-            ApplyRequestOutcome::Nothing(plan, apply) => {
-                return Ok(ApplyOutcome::Unchanged {
-                    plan: *plan,
-                    apply: apply.map(|it| *it),
-                });
+        match self.enqueue(request).await? {
+            ApplyQueueOutcome::Unchanged(plan, apply) => Ok(ApplyOutcome::Unchanged {
+                plan: *plan,
+                apply: apply.map(|it| *it),
+            }),
+            ApplyQueueOutcome::Queued(plan) => self.drive(*plan).await,
+        }
+    }
+
+    /// Applies a plan as its recorded request says. The plan must be in Apply.
+    pub async fn drive(&self, plan: Plan) -> Result<ApplyOutcome> {
+        let lease = self.claim(plan.identity.plan_id).await?;
+        let applied = own_plan(&self.services, lease, async |run: &mut PlanRun| {
+            let applied = self.forward(run).apply_owned().await;
+            match &applied {
+                // Another process owns the plan now: record nothing (law 5).
+                Err(error) if !error.is_lease_lost() => self.record_failure(run, error).await?,
+                _ => {}
             }
-            ApplyRequestOutcome::Work(plan) => plan,
-        };
-        let run = self.claim(&plan).await?;
-        let alive = run.keep_alive();
-        let result = self.forward(&run).apply_owned(request).await;
-        drop(alive);
-        // Another process owns the plan now: record and release nothing (law 5).
-        if result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            return result;
-        }
-        if let Err(error) = &result {
-            self.record_failure(&run, error).await?;
-        }
-        let cancelled = self.services.lifecycle.release(run).await?;
-        match (result, cancelled) {
-            (Ok(_), Some(plan)) => Ok(ApplyOutcome::Cancelled(plan)),
-            (result, _) => result,
-        }
+            applied
+        });
+        let Owned { outcome, cancelled } = applied.await?;
+        Ok(cancelled.map_or(outcome, ApplyOutcome::Cancelled))
     }
 
     /// Records the error with the plan. Before the decision the plan fails; after it the plan keeps
     /// its state, so that another process can finish the apply.
-    async fn record_failure(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
+    async fn record_failure(&self, run: &PlanRun, error: &ApplyFailure) -> Result<()> {
+        let run = &run.lease;
         let plan = run.lease().plan;
         let error_record = NewErrorRecord::new(ErrorCategory::Resource, error.to_string());
         let request = PlanMoveRequest {
@@ -201,10 +204,14 @@ impl ApplyService {
         run.write(self.services.operation("apply.conclude"), move |tx| {
             let held = tx.plan_for_update(plan)?;
             let at = held.position;
+            // The error may come from a write that was committed, so the plan may be finished
+            // already.
             if (at.phase(), at.state()) != (Phase::Apply, PlanState::Processing) {
                 return Ok(());
             }
             record_error(tx, &*ids, plan, &error_record, &request.actor)?;
+            // After the decision the targets may be half written. Failing the plan would stop
+            // recovery from completing them.
             if at.point_of_no_return() == PointOfNoReturn::Ahead {
                 move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
             }
@@ -213,44 +220,45 @@ impl ApplyService {
         .await
     }
 
-    /// Records the request before anything is done.
-    async fn record_request(&self, request: &PlanApplyRequest) -> Result<ApplyRequestOutcome> {
+    /// Records that the user wants the plan applied, and where. The plan is left queued.
+    pub async fn enqueue(&self, request: &PlanApplyRequest) -> Result<ApplyQueueOutcome> {
         let services = &self.services;
+        // Asked outside the transaction: whether a process is alive is an operating system call
+        // (law 7).
         let known = services.lifecycle.proven_owner(request.plan).await?;
         let (plan, actor, ids) = (
             request.plan,
             request.actor.clone(),
             Arc::clone(&services.ids),
         );
-        let (destination, node) = (request.destination.clone(), services.node.clone());
+        let node = services.node.clone();
+        let approved = ApprovedApply {
+            by: request.actor.clone(),
+            destination: request.destination.clone(),
+            author: request.author.clone(),
+        };
         services
             .store
             .write(services.operation("plan.apply"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
+                    // The answer to a repeated request: the result of the apply that was made.
                     let last = tx.applies_of(plan)?.pop();
-                    return Ok(ApplyRequestOutcome::Nothing(
+                    return Ok(ApplyQueueOutcome::Unchanged(
                         Box::new(held),
                         last.map(Box::new),
                     ));
                 }
-                require_local_sandboxes(tx, plan, &node, "plan apply")?;
+                // Checked at the request, so that a plan is not queued on a machine that can never
+                // apply it.
+                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
-                let requested = match (phase, state, held.position.waiting()) {
-                    (
-                        Phase::Apply,
-                        PlanState::Errored | PlanState::Constrained | PlanState::Unapplied,
-                        _,
-                    ) => Some(Move::Retry),
-                    (Phase::Apply, _, Some(_)) => Some(Move::Resume),
-                    (Phase::Apply, _, None) => None,
-                    _ => Some(Move::Advance(Phase::Apply)),
-                };
+                let requested = move_to_apply(held.position);
                 let payload = ApplyRequested {
                     phase,
                     state,
-                    destination: destination.clone(),
+                    destination: approved.destination.clone(),
                 };
                 let event = new_event(&actor, &payload)?;
                 tx.append(StreamId::Plan(plan), &[event])?;
@@ -267,25 +275,18 @@ impl ApplyService {
                         moved.plan().clone()
                     }
                 };
-                Ok::<_, ApplyFailure>(ApplyRequestOutcome::Work(Box::new(plan)))
+                let approvals = PendingApprovals {
+                    apply: Some(approved.clone()),
+                    ..PendingApprovals::default()
+                };
+                let plan = add_approvals(tx, plan, approvals)?;
+                Ok::<_, ApplyFailure>(ApplyQueueOutcome::Queued(Box::new(plan)))
             })
             .await
     }
 
-    async fn claim(&self, plan: &Plan) -> Result<RunLease> {
-        let id = plan.identity.plan_id;
-        let claimed = self
-            .services
-            .runs
-            .claim(id, Phase::Apply, Slots::Shared)
-            .await?;
-        match claimed {
-            ClaimOutcome::Won(run) => Ok(run),
-            ClaimOutcome::Held(holder) => {
-                Err(LifecycleError::owned(holder, &self.services.runs).into())
-            }
-            ClaimOutcome::NoSlot { .. } => Err(StoreError::internal("apply needs no slot").into()),
-        }
+    async fn claim(&self, plan: PlanId) -> Result<RunLease> {
+        Ok(claim_run(&self.services, plan, Phase::Apply).await?)
     }
 
     /// Returns the plan's newest attempt if it is unfinished, or stopped after its decision.
@@ -301,67 +302,76 @@ impl ApplyService {
     }
 }
 
+/// Returns the move that queues a plan for its apply; `None` if it is queued or in progress.
+fn move_to_apply(at: Position) -> Option<Move> {
+    match (at.phase(), at.state(), at.waiting()) {
+        (Phase::Apply, PlanState::Errored | PlanState::Constrained | PlanState::Unapplied, _) => {
+            Some(Move::Retry)
+        }
+        (Phase::Apply, _, Some(_)) => Some(Move::Resume),
+        (Phase::Apply, _, None) => None,
+        _ => Some(Move::Advance(Phase::Apply)),
+    }
+}
+
 impl ApplyRun<'_> {
-    async fn apply_owned(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
-        let plan = self.service.services.lifecycle.plan(request.plan).await?;
+    async fn apply_owned(&mut self) -> Result<ApplyOutcome> {
+        let plan = self.run.plan.clone();
+        let id = plan.identity.plan_id;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
             // Another process moved the plan between the request and the claim.
-            let apply = self.service.unfinished_apply(request.plan).await?;
+            let apply = self.service.unfinished_apply(id).await?;
             return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
-        let plan = self.enter_phase(plan).await?;
         if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
-            return self.resume(plan).await;
+            self.run.enter_phase().await?;
+            return self.resume().await;
         }
-        if let Some(begun) = self.service.unfinished_apply(request.plan).await? {
+        let Some(approved) = plan.approvals.apply.clone() else {
+            // Another process aborted an apply between the request and the claim.
+            let apply = self.service.newest_apply(id).await?;
+            return Ok(ApplyOutcome::Unchanged { plan, apply });
+        };
+        self.run.enter_phase().await?;
+        if let Some(begun) = self.service.unfinished_apply(id).await? {
             self.service
                 .log(self.run)
                 .abort_prepared(begun, "its process did not decide")
                 .await?;
         }
-        if let Some(reason) = self.failed_validations(&plan).await? {
-            let plan = self
-                .service
-                .services
-                .lifecycle
-                .constrain(self.run, &reason)
-                .await?;
+        if let Some(reason) = self.failed_validations().await? {
+            let plan = self.constrain(&reason).await?;
             return Ok(ApplyOutcome::ValidationsFailed { plan, reason });
         }
-        self.begin(&plan, request).await
+        self.begin(&approved).await
     }
 
-    /// Starts the phase, unless a previous owner that died already started it.
-    async fn enter_phase(&self, plan: Plan) -> Result<Plan> {
-        if plan.position.state() == PlanState::Processing {
-            return Ok(plan);
-        }
-        let actors = PlanActors::load(&self.service.services, &plan).await?;
-        Ok(start_phase(&self.service.services, self.run, &plan, &actors).await?)
+    /// Ends the phase because a rule stopped it.
+    async fn constrain(&mut self, reason: &str) -> Result<Plan> {
+        let owner = self.service.services.lifecycle.as_owner(&self.run.lease);
+        self.run.plan = owner.constrain(reason).await?;
+        Ok(self.run.plan.clone())
     }
 
     /// Resumes an apply that was decided. A started abort is finished first, so that the parts it
     /// reversed are applied again.
-    async fn resume(&self, plan: Plan) -> Result<ApplyOutcome> {
-        let conflicts = self
-            .service
-            .reversal(self.run)
-            .finish_reversal(&plan)
-            .await?;
-        let Some(apply) = self.service.stopped_apply(plan.identity.plan_id).await? else {
+    async fn resume(&mut self) -> Result<ApplyOutcome> {
+        let id = self.run.plan.identity.plan_id;
+        let conflicts = self.service.reversal(self.run).finish_reversal().await?;
+        let Some(apply) = self.service.stopped_apply(id).await? else {
             return Err(StoreError::internal("no decided apply is on record").into());
         };
         if conflicts.is_empty() {
+            // Without locks: those of the process that decided ended with it.
             return self.commit_decided(apply, None).await;
         }
-        let reason = attempt::join_conflicts(&conflicts);
-        let (plan, apply) = self
+        let apply = self
             .service
             .log(self.run)
-            .stop_with_conflicts(apply, (&conflicts, &reason))
+            .stop_with_conflicts(apply, &conflicts)
             .await?;
         Ok(ApplyOutcome::Stopped {
-            plan,
+            plan: self.run.plan.clone(),
             apply,
             conflicts,
         })
@@ -370,9 +380,11 @@ impl ApplyRun<'_> {
     /// Returns why the plan must not be applied, if required validations failed. They do not run
     /// again: the summary stored by Execute decides. A merge with a target that has moved is
     /// validated when it is prepared.
-    async fn failed_validations(&self, plan: &Plan) -> Result<Option<String>> {
-        let Some(summary) = newest_summary(&self.service.services.store, plan).await? else {
+    async fn failed_validations(&self) -> Result<Option<String>> {
+        let store = &self.service.services.store;
+        let Some(summary) = newest_summary(store, &self.run.plan).await? else {
             return Ok(Some(
+                // A missing summary must not count as success.
                 "nothing was validated: execute the plan again".to_owned(),
             ));
         };

@@ -1,13 +1,14 @@
 //! Recovery: finishes attempts of processes that died. Later commands call it.
 
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
-use cleveragents_domain::id::PlanId;
+use cleveragents_domain::id::{ApplyId, PlanId};
 use cleveragents_domain::{Phase, Plan, PlanState};
 
 use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyRun, ApplyService, Unapplied};
+use crate::execution::{PlanRun, own_plan};
 use crate::runs::ClaimOutcome;
-use cleveragents_ports::{Slots, StoreError};
+use cleveragents_ports::Slots;
 
 /// Outcome of recovering one attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,7 @@ impl ApplyService {
             (it.state, it.direction) == (ApplyState::Decided, ApplyDirection::Apply)
                 && Some(it.plan_id) == abandoned
         };
+        // Targets are files of one machine. Another node can neither check nor change them.
         let is_left = |it: &ApplyRecord| it.node == self.services.node && !is_abandoned(it);
         for record in left.into_iter().filter(is_left) {
             let claimed = self
@@ -53,30 +55,24 @@ impl ApplyService {
             let ClaimOutcome::Won(run) = claimed else {
                 continue;
             };
-            let alive = run.keep_alive();
-            let result = self.forward(&run).recover_one(record).await;
-            drop(alive);
-            let released = self.services.lifecycle.release(run).await;
+            let recovered = own_plan(&self.services, run, async |run: &mut PlanRun| {
+                self.forward(run).recover_one(record.id).await
+            });
             // A failure must not prevent the recovery of other attempts.
-            match result {
-                Ok(done) => recovery.done.extend(done),
+            match recovered.await {
+                Ok(owned) => recovery.done.extend(owned.outcome),
                 Err(error) => recovery.failed.push(error),
             }
-            recovery.failed.extend(released.err().map(Into::into));
         }
         Ok(recovery)
     }
 }
 
 impl ApplyRun<'_> {
-    async fn recover_one(&self, record: ApplyRecord) -> Result<Option<RecoveredApply>> {
-        // Read again: its owner may have finished it just before our claim.
-        let (plan, record) = self
-            .service
-            .services
-            .store
-            .read(move |tx| Ok::<_, StoreError>((tx.plan(record.plan_id)?, tx.apply(record.id)?)))
-            .await?;
+    async fn recover_one(&mut self, id: ApplyId) -> Result<Option<RecoveredApply>> {
+        // Read after the claim: its owner may have finished it just before.
+        let store = &self.service.services.store;
+        let record = store.read(move |tx| tx.apply(id)).await?;
         Ok(match (record.state, record.direction) {
             (ApplyState::Decided, ApplyDirection::Apply) => {
                 match self.commit_decided(record, None).await? {
@@ -88,15 +84,15 @@ impl ApplyRun<'_> {
                 match self
                     .service
                     .reversal(self.run)
-                    .finish_unapply(&plan, record, None)
+                    .finish_unapply(record, None)
                     .await?
                 {
                     Unapplied::Stopped { plan, .. } => Some(RecoveredApply::Stopped(plan)),
-                    _ => Some(RecoveredApply::Finished(plan)),
+                    _ => Some(RecoveredApply::Finished(self.run.plan.clone())),
                 }
             }
             (ApplyState::Preparing, direction) => {
-                let processing = plan.position.state() == PlanState::Processing;
+                let processing = self.run.plan.position.state() == PlanState::Processing;
                 let fails = match direction {
                     ApplyDirection::Apply if processing => {
                         Some("Apply was interrupted before anything was changed")
@@ -108,14 +104,9 @@ impl ApplyRun<'_> {
                     .log(self.run)
                     .abort_prepared_and_fail(record, reason, fails)
                     .await?;
-                let plan = self
-                    .service
-                    .services
-                    .lifecycle
-                    .plan(plan.identity.plan_id)
-                    .await?;
-                Some(RecoveredApply::Aborted(plan))
+                Some(RecoveredApply::Aborted(self.run.plan.clone()))
             }
+            // Ended meanwhile by its owner.
             _ => None,
         })
     }

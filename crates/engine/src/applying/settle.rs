@@ -12,7 +12,7 @@ use cleveragents_domain::{Move, Plan, PlanState, StreamId};
 use super::attempt::{mark_sandbox_applied, update};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
-use crate::execution::require_local_sandboxes;
+use crate::execution::{LocalOperation, require_local_sandboxes};
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
 
@@ -35,7 +35,7 @@ impl ApplyService {
                 let held = tx.plan_for_update(plan)?;
                 let last = tx.applies_of(plan)?.pop();
                 let record = stopped_record(&held, last)?;
-                require_local_sandboxes(tx, plan, &node, "plan apply")?;
+                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply)?;
                 let record = update(
                     tx,
                     &ApplyRecord {

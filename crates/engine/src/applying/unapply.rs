@@ -13,14 +13,16 @@ use cleveragents_domain::sandbox::SandboxState;
 use cleveragents_domain::{Move, Plan, PlanState, StreamId};
 use tokio::task::spawn_blocking;
 
-use super::attempt::{from_json, join_conflicts, update};
+use super::attempt::{join_conflicts, required_intent, update};
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
 use super::{ApplyService, PlanApplyRequest, ReversalRun};
-use crate::execution::{ExecutionError, WrongNode, change_sandbox_state};
+use crate::execution::{
+    ExecutionError, LocalOperation, PlanRun, WrongNode, change_sandbox_state, own_plan,
+};
 use crate::journal::new_event;
 use crate::lifecycle::{RepeatPolicy, move_plan};
-use cleveragents_ports::targets::{ApplyIntent, ApplyRequest, Conflict};
+use cleveragents_ports::targets::{ApplyRequest, Conflict};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unapplied {
@@ -50,20 +52,17 @@ impl ApplyService {
     /// Reverses the plan's changes in their targets. The plan is then at `apply/unapplied`, from
     /// where it can be applied, reverted or corrected again.
     pub async fn unapply(&self, request: &PlanApplyRequest) -> Result<Unapplied> {
-        let plan = self.services.lifecycle.plan(request.plan).await?;
-        let run = self.claim(&plan).await?;
-        let alive = run.keep_alive();
-        let result = self.reversal(&run).unapply_owned(&plan, request).await;
-        drop(alive);
-        if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.services.lifecycle.release(run).await?;
-        }
-        result
+        let lease = self.claim(request.plan).await?;
+        let unapplied = own_plan(&self.services, lease, async |run: &mut PlanRun| {
+            self.reversal(run).unapply_owned(request).await
+        });
+        Ok(unapplied.await?.outcome)
     }
 }
 
 impl ReversalRun<'_> {
-    async fn unapply_owned(&self, plan: &Plan, request: &PlanApplyRequest) -> Result<Unapplied> {
+    async fn unapply_owned(&mut self, request: &PlanApplyRequest) -> Result<Unapplied> {
+        let plan = self.run.plan.clone();
         let id = plan.identity.plan_id;
         let applies = self
             .service
@@ -86,22 +85,19 @@ impl ReversalRun<'_> {
         }
         self.check_node(&last).await?;
         match (last.direction, last.state) {
-            (ApplyDirection::Unapply, ApplyState::Done) => Ok(Unapplied::Unchanged {
-                plan: plan.clone(),
-                apply: last,
-            }),
+            (ApplyDirection::Unapply, ApplyState::Done) => {
+                Ok(Unapplied::Unchanged { plan, apply: last })
+            }
             (ApplyDirection::Unapply, ApplyState::Preparing) => {
                 let reason = "its process did not decide";
                 self.service
                     .log(self.run)
                     .abort_prepared(last, reason)
                     .await?;
-                Box::pin(self.unapply_owned(plan, request)).await
+                Box::pin(self.unapply_owned(request)).await
             }
-            (ApplyDirection::Unapply, _) => self.finish_unapply(plan, last, None).await,
-            (ApplyDirection::Apply, ApplyState::Done) => {
-                self.begin_unapply(plan, request, last).await
-            }
+            (ApplyDirection::Unapply, _) => self.finish_unapply(last, None).await,
+            (ApplyDirection::Apply, ApplyState::Done) => self.begin_unapply(request, last).await,
             (ApplyDirection::Apply, _) => Err(never()),
         }
     }
@@ -124,24 +120,24 @@ impl ReversalRun<'_> {
             plan: apply.plan_id,
             resource: sandbox.await?.resource_name,
             node: apply.node.clone(),
-            command: "plan unapply",
+            operation: LocalOperation::Unapply,
         })
         .into())
     }
 
     pub(super) async fn begin_unapply(
-        &self,
-        plan: &Plan,
+        &mut self,
         request: &PlanApplyRequest,
         applied: ApplyRecord,
     ) -> Result<Unapplied> {
+        let plan = self.run.plan.clone();
         let mut parts = Vec::new();
         let mut requests = Vec::new();
         for part in applied.resources {
             if part.state != ApplyPartState::Done {
                 continue;
             }
-            let intent: ApplyIntent = from_json(part.intent.clone())?;
+            let intent = required_intent(&part)?;
             let author = match &request.author {
                 Some(author) => Some(author.clone()),
                 None => {
@@ -151,7 +147,7 @@ impl ReversalRun<'_> {
                 }
             };
             let subject = format!("Revert \"{}\"", plan.brief.description);
-            let commit = self.service.commit_text(plan, author, &subject);
+            let commit = self.service.commit_text(&plan, author, &subject);
             let id = ApplyId::new(self.service.services.ids.next());
             requests.push(ApplyRequest::reverse(id, &intent, commit));
             parts.push(ApplyPart {
@@ -164,37 +160,38 @@ impl ReversalRun<'_> {
                 ..part
             });
         }
-        let log = self.service.log(self.run);
         let destination = applied.destination;
         let record = self
             .service
-            .new_record(plan, ApplyDirection::Unapply, destination, parts);
-        let record = log.record_intent(record).await?;
-        let forward = self.service.forward(self.run);
+            .new_record(&plan, ApplyDirection::Unapply, destination, parts);
+        let record = self.service.log(self.run).record_intent(record).await?;
+        let mut forward = self.service.forward(self.run);
         let (record, locks) = match forward.prepare_and_lock(record, &requests).await? {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
             PrepareAllOutcome::Blocked(record, conflicts) => {
                 let reason = join_conflicts(&conflicts);
-                log.abort_prepared(record, &reason).await?;
-                return Ok(Unapplied::Blocked {
-                    plan: plan.clone(),
-                    conflicts,
-                });
+                self.service
+                    .log(self.run)
+                    .abort_prepared(record, &reason)
+                    .await?;
+                return Ok(Unapplied::Blocked { plan, conflicts });
             }
         };
         let decided = ApplyDecided {
             apply_id: record.id,
             resources: record.resources.len() as u64,
         };
-        let recorded = log.record_state(record, ApplyState::Decided, decided);
-        self.finish_unapply(plan, recorded.await?, Some(locks))
-            .await
+        let record = self
+            .service
+            .log(self.run)
+            .record_state(record, ApplyState::Decided, decided)
+            .await?;
+        self.finish_unapply(record, Some(locks)).await
     }
 
     /// Commits a decided reversal.
     pub(super) async fn finish_unapply(
-        &self,
-        plan: &Plan,
+        &mut self,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<Unapplied> {
@@ -214,23 +211,23 @@ impl ReversalRun<'_> {
                 .record_state(record, ApplyState::Stopped, stopped)
                 .await?;
             return Ok(Unapplied::Stopped {
-                plan: plan.clone(),
+                plan: self.run.plan.clone(),
                 apply,
                 conflicts,
             });
         }
-        let (plan, apply) = if plan.position.state() == PlanState::Applied {
+        let apply = if self.run.plan.position.state() == PlanState::Applied {
             self.confirm_unapplied(record).await?
         } else {
-            let apply = self.confirm_reversal(record).await?;
-            (plan.clone(), apply)
+            self.confirm_reversal(record).await?
         };
+        let plan = self.run.plan.clone();
         Ok(Unapplied::Done { plan, apply })
     }
 
     /// Records in one commit that the changes are reversed, the plan is unapplied, and its
     /// sandboxes hold a result that is not applied.
-    async fn confirm_unapplied(&self, record: ApplyRecord) -> Result<(Plan, ApplyRecord)> {
+    async fn confirm_unapplied(&mut self, record: ApplyRecord) -> Result<ApplyRecord> {
         let record = ApplyRecord {
             state: ApplyState::Done,
             ..record
@@ -240,34 +237,29 @@ impl ReversalRun<'_> {
             .log(self.run)
             .owner_request(&record, Move::Unapply);
         let ids = Arc::clone(&self.service.services.ids);
-        self.run
-            .write(
-                self.service.services.operation("apply.unapply"),
-                move |tx| {
-                    tx.plan_for_update(record.plan_id)?;
-                    let record = update(tx, &record)?;
-                    let mut events = Vec::new();
-                    for sandbox in tx.sandboxes_of(record.plan_id)? {
-                        if sandbox.state == SandboxState::Applied {
-                            let captured = SandboxState::Captured;
-                            events.push(change_sandbox_state(
-                                tx,
-                                sandbox,
-                                captured,
-                                &request.actor,
-                            )?);
-                        }
-                    }
-                    let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-                    let payload = PlanUnapplied {
-                        apply_id: record.id,
-                    };
-                    events.push(new_event(&request.actor, &payload)?);
-                    tx.append(StreamId::Plan(record.plan_id), &events)?;
-                    Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-                },
-            )
-            .await
+        let operation = self.service.services.operation("apply.unapply");
+        let unapplied = self.run.lease.write(operation, move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            let mut events = Vec::new();
+            for sandbox in tx.sandboxes_of(record.plan_id)? {
+                if sandbox.state == SandboxState::Applied {
+                    let captured = SandboxState::Captured;
+                    let changed = change_sandbox_state(tx, sandbox, captured, &request.actor);
+                    events.push(changed?);
+                }
+            }
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = PlanUnapplied {
+                apply_id: record.id,
+            };
+            events.push(new_event(&request.actor, &payload)?);
+            tx.append(StreamId::Plan(record.plan_id), &events)?;
+            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+        });
+        let (plan, record) = unapplied.await?;
+        self.run.plan = plan;
+        Ok(record)
     }
 
     /// Records in one commit that the finished parts of an aborted apply are reversed. The parts
@@ -287,8 +279,9 @@ impl ReversalRun<'_> {
                 part.result = None;
             }
         }
-        let actor = self.run.lease().owner.to_string();
+        let actor = self.run.lease.lease().owner.to_string();
         self.run
+            .lease
             .write(
                 self.service.services.operation("apply.reverse"),
                 move |tx| {

@@ -25,7 +25,6 @@ pub enum ApplyWorker {
     Gone,
 }
 
-/// Returns the unfinished applies of this node.
 pub async fn unfinished_applies(
     store: &StoreHandle,
     runs: &RunService,

@@ -26,7 +26,7 @@ pub use lock::{BreakerLock, StdLock};
 pub struct BreakerSettings {
     /// Number of consecutive failures that open it.
     pub threshold: NonZeroU32,
-    /// How long it stays open before one trial call is admitted.
+    /// Time that it stays open before one trial call is admitted.
     pub cool_down: Duration,
 }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::error::{DecisionFailure, Result};
 use cleveragents_ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
 
-/// The context of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecisionContext {
     pub items: Vec<ContextItem>,

@@ -28,12 +28,11 @@ use cleveragents_ports::{Ids, StoreError, Transaction};
 /// Maximum length of the guidance, in bytes.
 pub const GUIDANCE_MAXIMUM: usize = 64 * 1024;
 
-/// A request for a correction.
 #[derive(Debug, Clone)]
 pub struct CorrectionRequest {
     pub decision: DecisionId,
     pub mode: CorrectionMode,
-    /// What to decide instead, or to add.
+    /// The guidance: another choice, or an addition.
     pub guidance: String,
     /// The acting user, for the journal.
     pub actor: String,
@@ -74,7 +73,9 @@ impl DecisionService {
             .write(self.operation("decision.correct"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
+                let position = held.position;
                 let preview = preview_correction(tx, held, request.decision, request.mode)?;
+                preview.check_move(position)?;
                 let corrected = apply_correction(tx, &*ids, &request, preview)?;
                 evict(tx, run.as_ref(), &request.actor)?;
                 Ok(corrected)
@@ -121,7 +122,7 @@ fn apply_correction(
     events.push(new_event(&request.actor, &record)?);
     tx.append(StreamId::Plan(plan), &events)?;
     let moved = return_to_phase(tx, ids, request, &preview)?;
-    let set_back = restore_files(tx, ids, request, (&preview, &moved))?;
+    let set_back = restore_files(tx, ids, request, &preview, &moved)?;
     advance_correction(tx, &mut correction, CorrectionState::Complete, now)?;
     let completed = CorrectionCompleted(correction.clone());
     tx.append(
@@ -255,7 +256,8 @@ fn restore_files(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
     request: &CorrectionRequest,
-    (preview, plan): (&CorrectionPreview, &Plan),
+    preview: &CorrectionPreview,
+    plan: &Plan,
 ) -> Result<Option<UndoSummary>> {
     if preview.mode != CorrectionMode::Revert || preview.to != Phase::Execute {
         return Ok(None);

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use cleveragents_domain::decision::affected_by_correction;
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
-    CorrectionMode, Decision, DecisionEdge, Move, Phase, Plan, ResourcePath,
+    CorrectionMode, Decision, DecisionEdge, Move, Phase, Plan, PointOfNoReturn, Position,
+    ResourcePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use cleveragents_ports::Transaction;
 /// Number of decisions or artifacts from which on an impact is high.
 const LARGE_IMPACT: usize = 10;
 
-/// What depends on a decision.
+/// Records that depend on a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impact {
     /// The active decisions that followed from it, nearest first, without itself.
@@ -79,8 +80,8 @@ impl ImpactLevel {
 }
 
 impl DecisionService {
-    /// Returns what [`correct`](Self::correct) would do now, and fails where it would. Writes
-    /// nothing.
+    /// Returns what [`correct`](Self::correct) would do now, and fails where it would. If an apply
+    /// of the plan has stopped, the result is for the time after its abort. Writes nothing.
     pub async fn impact(
         &self,
         decision: DecisionId,
@@ -93,7 +94,10 @@ impl DecisionService {
                 let plan = tx.plan(plan)?;
                 let run = tx.run_of(plan.identity.plan_id)?;
                 refuse_owned(tx, run.as_ref(), known)?;
-                preview_correction(tx, plan, decision, mode)
+                let position = after_abort(plan.position);
+                let preview = preview_correction(tx, plan, decision, mode)?;
+                preview.check_move(position)?;
+                Ok(preview)
             })
             .await
     }
@@ -106,8 +110,30 @@ impl DecisionService {
     }
 }
 
+impl CorrectionPreview {
+    /// Fails if the plan cannot be corrected at `position`.
+    pub(super) fn check_move(&self, position: Position) -> Result<()> {
+        let moved = position.after(Move::Correct(self.to));
+        moved.map_err(|illegal| LifecycleError::Illegal {
+            plan: self.plan.identity.plan_id,
+            illegal,
+        })?;
+        Ok(())
+    }
+}
+
+/// Returns the position of a plan after the abort of its stopped apply, or the same position if it
+/// has none.
+fn after_abort(position: Position) -> Position {
+    if position.is_terminal() || position.point_of_no_return() == PointOfNoReturn::Ahead {
+        return position;
+    }
+    let stopped = position.after(Move::Fail).unwrap_or(position);
+    stopped.after(Move::Abort).unwrap_or(position)
+}
+
 /// Computes the effects of correcting `decision` of `plan`. A caller that makes the correction must
-/// have locked the plan, so that the result stays true (law 1).
+/// have locked the plan, so that the result stays true (law 1), and must check the move.
 pub(super) fn preview_correction(
     tx: &mut dyn Transaction,
     plan: Plan,
@@ -121,13 +147,6 @@ pub(super) fn preview_correction(
         return Err(DecisionFailure::Superseded { decision });
     }
     let to = target_phase(&plan, &decision, mode);
-    let requested = Move::Correct(to);
-    plan.position
-        .after(requested)
-        .map_err(|illegal| LifecycleError::Illegal {
-            plan: plan.identity.plan_id,
-            illegal,
-        })?;
     let impact = plan_decisions.impact(decision.decision_id);
     let superseded = match mode {
         CorrectionMode::Append => Vec::new(),

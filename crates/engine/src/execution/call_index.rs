@@ -77,9 +77,9 @@ impl CallEntry {
 }
 
 /// The calls of a plan by number. Read once after the claim, then kept up to date by the owner:
-/// nobody else makes or undoes calls meanwhile (law 5). Safe for concurrent calls (law 6).
+/// no other process makes or undoes calls meanwhile (law 5). Safe for concurrent calls (law 6).
 #[derive(Debug, Default)]
-pub(super) struct CallIndex(Mutex<BTreeMap<i64, CallEntry>>);
+pub(crate) struct CallIndex(Mutex<BTreeMap<i64, CallEntry>>);
 
 impl CallIndex {
     /// Reads the plan's calls page by page and keeps no contents.
@@ -99,13 +99,13 @@ impl CallIndex {
     }
 
     /// Adds or replaces a call.
-    pub(super) fn record(&self, record: &ToolCallRecord) {
+    pub(crate) fn record(&self, record: &ToolCallRecord) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.insert(record.number, CallEntry::new(record));
     }
 
     /// Marks every call after this number as undone.
-    pub(super) fn undo_after(&self, number: i64) {
+    pub(crate) fn undo_after(&self, number: i64) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, entry) in entries.range_mut(number.saturating_add(1)..) {
             entry.validity = CallValidity::Undone;

@@ -10,12 +10,14 @@ use super::executor::ExecuteOutcome;
 use super::plan_run::PlanRun;
 use super::preflight::start_phase;
 use super::strategize::{StrategizeOutcome, StrategizePhase};
-use crate::recovery::NewErrorRecord;
+use crate::error_history::NewErrorRecord;
 use cleveragents_ports::StopReason;
 
 impl PlanRun {
     /// Runs the plan's phases until one does not end in success, or needs the user's approval.
     pub(super) async fn drive(&mut self) -> Result<ExecuteOutcome> {
+        // A claim only proves that there is no other owner. It does not prove that the plan is
+        // still in the state that the caller saw (law 1).
         if !has_work(self.plan.position) {
             // Another process moved the plan between the request and the claim.
             return Ok(ExecuteOutcome::Unchanged(self.plan.clone()));
@@ -25,30 +27,39 @@ impl PlanRun {
             if let StrategizeOutcome::Ended(end) = StrategizePhase::new(self).run().await? {
                 return self.end_phase(end.into()).await;
             }
-            self.plan = self.services.lifecycle.complete(&self.lease).await?;
+            self.plan = self
+                .services
+                .lifecycle
+                .as_owner(&self.lease)
+                .complete()
+                .await?;
             let execution = self.execution_actor()?;
             let decision = self
                 .services
                 .decide_escalation(&self.plan, execution)
                 .await?;
-            if !decision.proceed {
+            // The gate is decided again by the owner: the strategy did not exist when the request
+            // was made.
+            if !decision.proceed && self.plan.approvals.strategy.is_none() {
                 return Ok(ExecuteOutcome::NeedsApproval {
                     plan: self.plan.clone(),
                     decision: Box::new(decision),
                 });
             }
-            self.approve_as_profile().await?;
+            // Approved before the phase changes, so that Execute never starts with an unapproved
+            // strategy, not even after a crash between the two writes.
+            self.approve_strategy().await?;
             let lifecycle = &self.services.lifecycle;
-            let advanced = lifecycle.advance_as_owner(&self.lease, Phase::Execute);
-            self.plan = advanced.await?;
+            let owner = lifecycle.as_owner(&self.lease);
+            self.plan = owner.advance(Phase::Execute).await?;
             self.enter_phase().await?;
         }
-        let end = ExecutePhase::new(self)?.run().await?;
+        let end = ExecutePhase::new(self).await?.run().await?;
         self.end_phase(end).await
     }
 
     /// Starts the phase, unless a previous owner that died already started it.
-    async fn enter_phase(&mut self) -> Result<()> {
+    pub(crate) async fn enter_phase(&mut self) -> Result<()> {
         if self.plan.position.state() != PlanState::Processing {
             let started = start_phase(&self.services, &self.lease, &self.plan, &self.actors);
             self.plan = started.await?;
@@ -71,7 +82,7 @@ impl PlanRun {
                 Ok(ExecuteOutcome::Constrained { plan, reason })
             }
             PhaseEnd::Waiting { waiting, reason } => {
-                self.plan = lifecycle.wait(lease, waiting).await?;
+                self.plan = lifecycle.as_owner(lease).wait(waiting).await?;
                 Ok(ExecuteOutcome::Waiting {
                     plan: self.plan.clone(),
                     waiting,
@@ -79,15 +90,16 @@ impl PlanRun {
                 })
             }
             PhaseEnd::LimitReached(reason) => {
-                self.plan = lifecycle.fail(lease, &reason).await?;
+                self.plan = lifecycle.as_owner(lease).fail(&reason).await?;
                 let plan = self.plan.clone();
                 Ok(ExecuteOutcome::LimitReached { plan, reason })
             }
             PhaseEnd::Failed(reason) => {
-                self.plan = lifecycle.fail(lease, &reason).await?;
+                self.plan = lifecycle.as_owner(lease).fail(&reason).await?;
                 let plan = self.plan.clone();
                 Ok(ExecuteOutcome::Failed { plan, reason })
             }
+            // An error, so that `conclude` decides by the reason for the stop.
             PhaseEnd::Stopped(why) => Err(ExecutionError::Stopped(why)),
         }
     }
@@ -105,6 +117,8 @@ impl PlanRun {
             .filter(|it| sandbox_ids.contains(&it.id))
         {
             let stop = Some(&self.stop);
+            // Published before the sandbox is confirmed as captured (law 9): a crash in between
+            // publishes the same tree again.
             self.services.publish(&self.plan, &record, stop).await?;
             opener
                 .confirm(SandboxRecord {
@@ -114,12 +128,13 @@ impl PlanRun {
                 .await?;
         }
         let (lifecycle, lease) = (&self.services.lifecycle, &self.lease);
+        // The result is published although validations failed: the user can read and revalidate it.
         if !summary.permits_apply() {
             let reason = summary.required_failures();
-            self.plan = lifecycle.constrain(lease, &reason).await?;
+            self.plan = lifecycle.as_owner(lease).constrain(&reason).await?;
             return Ok(PhaseEnd::Constrained(reason));
         }
-        self.plan = lifecycle.complete(lease).await?;
+        self.plan = lifecycle.as_owner(lease).complete().await?;
         Ok(PhaseEnd::Complete)
     }
 
@@ -130,6 +145,7 @@ impl PlanRun {
     ) -> Result<ExecuteOutcome> {
         let error = match outcome {
             Ok(executed) => return Ok(executed),
+            // Another process owns the plan now, and its record of the error counts (law 5).
             Err(error) if error.is_lease_lost() => return Err(error),
             Err(error) => error,
         };
@@ -151,12 +167,19 @@ impl PlanRun {
             return Err(error);
         }
         if matches!(error, ExecutionError::Stopped(StopReason::OutOfTime)) {
+            // Time that is used up is no error of the plan: it waits until the user raises the
+            // budget.
             return self.wait_for_budget().await;
         }
         let reason = error.to_string();
         self.record_error(NewErrorRecord::new(category(&error), &reason))
             .await?;
-        self.plan = self.services.lifecycle.fail(&self.lease, &reason).await?;
+        self.plan = self
+            .services
+            .lifecycle
+            .as_owner(&self.lease)
+            .fail(&reason)
+            .await?;
         let plan = self.plan.clone();
         Ok(ExecuteOutcome::Failed { plan, reason })
     }

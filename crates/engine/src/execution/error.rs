@@ -13,7 +13,7 @@ use cleveragents_ports::{StopReason, StoreError};
 
 pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
 
-/// Why work on a plan could not be done or recorded. Errors of the work itself are recorded with
+/// Errors that prevent work on a plan or its record. Errors of the work itself are recorded with
 /// the plan instead.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ExecutionError {
@@ -72,8 +72,20 @@ pub struct WrongNode {
     pub plan: PlanId,
     pub resource: NamespacedName,
     pub node: String,
-    /// The command that the user can run there.
-    pub command: &'static str,
+    /// The operation that is possible there.
+    pub operation: LocalOperation,
+}
+
+/// An operation on a plan that needs its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalOperation {
+    Apply,
+    Cancel,
+    Execute,
+    Rebase,
+    Reject,
+    Rollback,
+    Unapply,
 }
 
 impl From<WrongNode> for ExecutionError {

@@ -22,7 +22,7 @@ use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::{StopReason, StoreError};
 
-/// How a phase ended.
+/// The outcome of a phase.
 #[derive(Debug)]
 pub(super) enum PhaseEnd {
     Complete,
@@ -38,20 +38,23 @@ pub(super) struct ExecutePhase<'a> {
     run: &'a mut PlanRun,
     strategy: StrategyRecord,
     /// The execution actor whose hash was checked. It is not read again: an update after the check
-    /// would run calls that nobody approved.
+    /// would run calls without approval.
     actor: Actor,
 }
 
 impl<'a> ExecutePhase<'a> {
-    /// Fails if the strategy is not approved, or if the actor is not the approved one.
-    pub(super) fn new(run: &'a mut PlanRun) -> Result<Self> {
+    /// Fails if the strategy is not approved, or if neither user nor profile permits its actor.
+    pub(super) async fn new(run: &'a mut PlanRun) -> Result<Self> {
         let strategy = run.approved_strategy()?;
         let actor = run.execution_actor()?.clone();
-        // A user approved these exact calls, so the actor must be unchanged. A profile approves
-        // whatever the actor does.
-        let by_user = !strategy.is_approved_by_profile();
-        if by_user && strategy.strategy.execution != actor_hash(&actor) {
-            return Err(ExecutionError::ActorChanged { name: actor.name });
+        // The gate was decided before the claim. The actor that runs is the one of this run.
+        if strategy.strategy.execution != actor_hash(&actor) {
+            let permitted = run
+                .services
+                .permits_changed_actor(&run.plan, &strategy, &actor);
+            if !permitted.await? {
+                return Err(ExecutionError::ActorChanged { name: actor.name });
+            }
         }
         Ok(Self {
             run,
@@ -192,7 +195,7 @@ impl<'a> ExecutePhase<'a> {
             parent: self.strategy.decision_id,
             decision_type: DecisionType::ImplementationChoice,
             question: format!("How is step {number} done: {}?", step.title),
-            chosen: format!("{} does it", self.actor.name),
+            chosen: format!("run by {}", self.actor.name),
             alternatives: Vec::new(),
             rationale: "It is the plan's execution actor.".to_owned(),
             confidence: Some(Confidence::ONE),

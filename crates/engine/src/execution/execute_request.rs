@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::event::payloads::{
     ExecuteRequested, RequestPosition, ResumeRequested, StrategyApproved,
 };
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::{
     Move, NewEvent, Phase, Plan, PlanState, StreamId, Timestamp, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 
-use super::error::{ExecutionError, Result};
+use super::error::{ExecutionError, LocalOperation, Result};
 use super::executor::Executor;
 use super::workspace::require_local_sandboxes;
 use crate::journal::new_event;
@@ -22,22 +23,18 @@ use cleveragents_ports::{StoreError, Transaction};
 /// Outcome of recording a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum ExecuteRequest {
-    /// There is work. `approvals` is the number of pending calls that the request approves.
-    Work {
-        plan: Box<Plan>,
-        approvals: u32,
-    },
+    Work(Box<Plan>),
     Nothing(Box<Plan>),
     /// The strategy is not approved. Either its process died before it could show the strategy, or
     /// the request does not approve anything.
     Unapproved(Box<Plan>),
 }
 
-/// Kind of request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    /// Run past the current gate; counts as the user's approval.
-    Execute,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ExecuteRequestKind {
+    /// Run past the current gate; counts as the user's approval. `PendingApprovals` are for later
+    /// gates.
+    Execute(PendingApprovals),
     /// Run up to the current gate; approves nothing.
     Resume,
     /// Run past the current gate because the profile allows it. Valid only for the plan at this
@@ -45,44 +42,48 @@ pub(super) enum RequestKind {
     Proceed { version: i64 },
 }
 
-impl RequestKind {
+impl ExecuteRequestKind {
     /// Returns the event that records the request. `Proceed` has none: it always follows a recorded
     /// `Execute` or `Resume`.
     fn event(
-        self,
+        &self,
         actor: &str,
         position: RequestPosition,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
         match self {
-            Self::Execute => new_event(actor, &ExecuteRequested(position)).map(Some),
+            Self::Execute(_) => new_event(actor, &ExecuteRequested(position)).map(Some),
             Self::Resume => new_event(actor, &ResumeRequested(position)).map(Some),
             Self::Proceed { .. } => Ok(None),
         }
     }
 
-    /// Whether the request lets the plan pass its gate. If the owner died, the user cannot have
-    /// seen the strategy, so `Execute` does not approve it.
-    fn approves(self, plan: &Plan, owner_died: bool) -> bool {
-        match self {
-            Self::Execute => !owner_died,
-            Self::Resume => false,
-            Self::Proceed { version } => plan.version == version,
-        }
+    /// Returns the name under which the request approves the strategy, or `None` if it does not. If
+    /// the owner died, the user cannot have seen the strategy, so `Execute` does not approve it. An
+    /// approval given in advance always counts.
+    fn approver(&self, plan: &Plan, actor: &str, owner_died: bool) -> Option<Approver> {
+        let in_advance = plan.approvals.strategy.clone();
+        // The order matters: the approval of this request names the approver, an earlier one only
+        // fills the gap.
+        let now = match self {
+            Self::Execute(new) if owner_died => new.strategy.clone().map(Approver::User),
+            Self::Execute(_) => Some(Approver::User(actor.to_owned())),
+            Self::Resume => None,
+            // Only the plan that was assessed. A changed plan must pass the gate again (law 1).
+            Self::Proceed { version } => (plan.version == *version).then(|| profile_approver(plan)),
+        };
+        now.or(in_advance.map(Approver::User))
     }
 
-    /// Returns the name under which the strategy is approved.
-    fn approver(self, plan: &Plan, actor: &str) -> String {
-        match self {
-            Self::Execute | Self::Resume => actor.to_owned(),
-            Self::Proceed { .. } => StrategyRecord::approver(&plan.brief.automation_profile.name),
-        }
-    }
-
-    /// Returns how many calls that wait for approval the request approves.
-    fn approvals(self, waiting: Option<WaitReason>) -> u32 {
-        match (self, waiting) {
-            (Self::Execute, Some(WaitReason::Approval { .. })) => 1,
-            _ => 0,
+    /// Returns what the request approves of the work that follows. A call that waits for approval
+    /// may be made; the strategy is either made or approved already.
+    fn approvals(&self, waiting: Option<WaitReason>) -> PendingApprovals {
+        let Self::Execute(new) = self else {
+            return PendingApprovals::default();
+        };
+        PendingApprovals {
+            // One call, the one that was displayed. Later calls ask again.
+            calls: u32::from(matches!(waiting, Some(WaitReason::Approval { .. }))),
+            ..new.clone()
         }
     }
 }
@@ -93,25 +94,28 @@ impl Executor {
     pub(super) async fn record_request(
         &self,
         plan: PlanId,
-        request_kind: RequestKind,
+        request_kind: ExecuteRequestKind,
         actor: &str,
     ) -> Result<ExecuteRequest> {
+        // Outside the transaction, which must not wait for the operating system (law 7).
         let known = self.services.lifecycle.proven_owner(plan).await?;
         let (ids, actor) = (Arc::clone(&self.services.ids), actor.to_owned());
         let node = self.services.node.clone();
         self.services
             .store
             .write(self.services.operation("plan.execute"), move |tx| {
+                // Lock order: run, then plan. Fails if a live process owns the plan.
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
-                let outstanding = phase != Phase::Apply
+                let can_run = phase != Phase::Apply
                     && !held.position.is_terminal()
                     && (phase, state) != (Phase::Execute, PlanState::Complete);
-                if !outstanding {
+                if !can_run {
+                    // Not an error: a repeated request finds the work done.
                     return Ok(ExecuteRequest::Nothing(Box::new(held)));
                 }
-                require_local_sandboxes(tx, plan, &node, "plan execute")?;
+                require_local_sandboxes(tx, plan, &node, LocalOperation::Execute)?;
                 let waiting = held.position.waiting();
                 let requested_move = match (state, waiting) {
                     (PlanState::Complete, _) => Some(Move::Advance(Phase::Execute)),
@@ -119,20 +123,28 @@ impl Executor {
                     (_, Some(_)) => Some(Move::Resume),
                     _ => None,
                 };
+                let approvals = request_kind.approvals(waiting);
                 let position = RequestPosition {
                     phase,
                     state,
                     waiting,
+                    approvals: approvals.clone(),
                 };
                 if let Some(requested) = request_kind.event(&actor, position)? {
+                    // The journal holds the request even if it approves nothing (law 2).
                     tx.append(StreamId::Plan(plan), &[requested])?;
                 }
                 if state == PlanState::Complete {
-                    if !request_kind.approves(&held, run.is_some()) {
+                    let approver = request_kind.approver(&held, &actor, run.is_some());
+                    let Some(approver) = approver else {
+                        // The dead owner may only be suspended. Without its epoch raised it could
+                        // still write.
                         evict(tx, run.as_ref(), &actor)?;
                         return Ok(ExecuteRequest::Unapproved(Box::new(held)));
-                    }
-                    approve_strategy(tx, plan, request_kind.approver(&held, &actor))?;
+                    };
+                    // In the same commit as the move: there is no moment in which Execute is
+                    // entered unapproved.
+                    approve_strategy(tx, plan, approver)?;
                 }
                 let plan = match requested_move {
                     None => held,
@@ -147,17 +159,36 @@ impl Executor {
                         moved.plan().clone()
                     }
                 };
-                Ok::<_, ExecutionError>(ExecuteRequest::Work {
-                    plan: Box::new(plan),
-                    approvals: request_kind.approvals(waiting),
-                })
+                let plan = add_approvals(tx, plan, approvals)?;
+                Ok::<_, ExecutionError>(ExecuteRequest::Work(Box::new(plan)))
             })
             .await
     }
 }
 
+/// Stores the user's approvals of later work, for the process that runs the plan.
+pub(crate) fn add_approvals(
+    tx: &mut dyn Transaction,
+    plan: Plan,
+    new: PendingApprovals,
+) -> std::result::Result<Plan, StoreError> {
+    let mut next = plan.clone();
+    next.approvals.add(new);
+    // No write, so a repeated request does not raise the version and invalidate other decisions.
+    if next.approvals == plan.approvals {
+        return Ok(plan);
+    }
+    next.version = tx.update_plan(&next)?;
+    Ok(next)
+}
+
+/// Returns the plan's profile as the approver.
+pub(super) fn profile_approver(plan: &Plan) -> Approver {
+    Approver::Profile(plan.brief.automation_profile.name.to_string())
+}
+
 /// Approves exactly the stored strategy.
-fn approve_strategy(tx: &mut dyn Transaction, plan: PlanId, approver: String) -> Result<()> {
+fn approve_strategy(tx: &mut dyn Transaction, plan: PlanId, approver: Approver) -> Result<()> {
     let Some(mut strategy) = tx.newest_strategy(plan)? else {
         return Err(ExecutionError::NoStrategy { plan });
     };
@@ -166,7 +197,6 @@ fn approve_strategy(tx: &mut dyn Transaction, plan: PlanId, approver: String) ->
     Ok(())
 }
 
-/// Approves a strategy and returns it.
 pub(super) fn approve(
     tx: &mut dyn Transaction,
     mut strategy: StrategyRecord,
@@ -174,12 +204,13 @@ pub(super) fn approve(
     let now: Timestamp = tx.now()?;
     strategy.approved_at = Some(now);
     tx.approve_strategy(&strategy)?;
-    let by = strategy.approved_by.as_deref().unwrap_or_default();
+    let by = strategy.approved_by.as_ref();
+    let by = by.map(Approver::to_string).unwrap_or_default();
     let approved = StrategyApproved {
         number: strategy.number,
         hash: strategy.hash.clone(),
     };
-    let approved = new_event(by, &approved)?;
+    let approved = new_event(&by, &approved)?;
     tx.append(StreamId::Plan(strategy.plan_id), &[approved])?;
     Ok(strategy)
 }

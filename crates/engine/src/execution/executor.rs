@@ -1,19 +1,22 @@
 //! Drives a plan through Strategize and Execute until it needs the user's approval.
 //!
-//! [`Executor::execute`] records the user's request before anything happens. Then this process
-//! claims the plan's run, works on it and releases it. If the previous owner died, the plan resumes
-//! after its last confirmed call.
+//! [`Executor::enqueue`] records the user's request and approvals. [`Executor::drive`] then claims
+//! the plan's run, works on it and releases it, in this process or in another one. If the previous
+//! owner died, the plan resumes after its last confirmed call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Plan, PlanState, WaitReason};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use cleveragents_domain::progress::Progress;
+use cleveragents_domain::{Phase, Plan, PlanState, WaitReason};
+use tokio::sync::OwnedMutexGuard;
 
 use super::error::Result;
-use super::execute_request::{ExecuteRequest, RequestKind};
-use super::ownership::{OwnedWork, run_owned};
+use super::execute_request::{ExecuteRequest, ExecuteRequestKind};
+use super::ownership::{Owned, StoppableWork, own_plan, run_stoppable};
+use super::plan_run::PlanRun;
 use super::preflight::require_model;
 use super::services::{EngineServices, PlanActors};
 use super::slot::SlotWait;
@@ -30,12 +33,9 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct Executor {
     pub(super) services: Arc<EngineServices>,
-    /// Queue of this process's plans that wait for a slot. The holder of the lock polls for a free
-    /// slot; the others wait for the lock.
-    pub(super) slot_queue: Arc<Mutex<()>>,
 }
 
-/// Outcome of [`Executor::execute`] and [`Executor::resume`].
+/// Outcome of [`Executor::drive`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecuteOutcome {
     /// There was nothing to do.
@@ -73,7 +73,7 @@ pub enum ExecuteOutcome {
     Cancelled(Plan),
 }
 
-/// Outcome of [`Executor::enqueue`].
+/// Outcome of [`Executor::enqueue`] and [`Executor::enqueue_resume`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueueOutcome {
     Queued(Plan),
@@ -82,6 +82,24 @@ pub enum QueueOutcome {
     Unapproved(Plan),
     /// There was nothing to do.
     Unchanged(Plan),
+}
+
+impl From<ExecuteRequest> for QueueOutcome {
+    fn from(request: ExecuteRequest) -> Self {
+        match request {
+            ExecuteRequest::Work(plan) => Self::Queued(*plan),
+            ExecuteRequest::Unapproved(plan) => Self::Unapproved(*plan),
+            ExecuteRequest::Nothing(plan) => Self::Unchanged(*plan),
+        }
+    }
+}
+
+impl QueueOutcome {
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::Queued(plan) | Self::Unapproved(plan) | Self::Unchanged(plan) => plan,
+        }
+    }
 }
 
 /// Whether a plan may be applied without the user.
@@ -109,88 +127,129 @@ impl ExecuteOutcome {
 
 impl Executor {
     pub fn new(services: Arc<EngineServices>) -> Self {
-        Self {
-            services,
-            slot_queue: Arc::default(),
-        }
+        Self { services }
     }
 
-    /// Runs the plan as far as its profile allows. The call counts as the user's approval of a
-    /// pending strategy or call. `on_wait` is called with the number of running plans when all
-    /// slots of this node are taken.
-    pub async fn execute(
+    /// Records that the user wants the plan to run. The request approves a pending strategy or call,
+    /// and `approvals` approves what comes later. The plan is left queued.
+    ///
+    /// `plan` is as the caller read it; what is recorded is decided by the stored plan.
+    pub async fn enqueue(
         &self,
-        plan: PlanId,
+        plan: &Plan,
         actor: &str,
-        on_wait: &(dyn Fn(usize) + Sync),
-    ) -> Result<ExecuteOutcome> {
-        self.claim_and_drive(plan, RequestKind::Execute, actor, on_wait)
-            .await
-    }
-
-    /// Records the same request as [`Self::execute`] and leaves the plan queued without running it.
-    pub async fn enqueue(&self, plan: PlanId, actor: &str) -> Result<QueueOutcome> {
-        Ok(
-            match self
-                .record_request(plan, RequestKind::Execute, actor)
-                .await?
-            {
-                ExecuteRequest::Work { plan, .. } => QueueOutcome::Queued(*plan),
-                ExecuteRequest::Unapproved(plan) => QueueOutcome::Unapproved(*plan),
-                ExecuteRequest::Nothing(plan) => QueueOutcome::Unchanged(*plan),
-            },
-        )
-    }
-
-    /// Runs the plan as far as its profile and existing approvals allow. Unlike [`Self::execute`],
-    /// it approves nothing: a plan that waits for an approval keeps waiting.
-    pub async fn resume(
-        &self,
-        plan: PlanId,
-        actor: &str,
-        on_wait: &(dyn Fn(usize) + Sync),
-    ) -> Result<ExecuteOutcome> {
-        self.claim_and_drive(plan, RequestKind::Resume, actor, on_wait)
-            .await
-    }
-
-    async fn claim_and_drive(
-        &self,
-        plan: PlanId,
-        request_kind: RequestKind,
-        actor: &str,
-        on_wait: &(dyn Fn(usize) + Sync),
-    ) -> Result<ExecuteOutcome> {
+        approvals: PendingApprovals,
+    ) -> Result<QueueOutcome> {
         require_model(&self.services, plan).await?;
-        let mut request_kind = request_kind;
-        let (plan, approvals) = loop {
-            match self.record_request(plan, request_kind, actor).await? {
-                ExecuteRequest::Nothing(plan) => {
-                    let plan = self.revalidate_rejected(*plan).await?;
-                    return self.check_pending_apply(plan).await;
-                }
-                ExecuteRequest::Work { plan, approvals } => break (plan, approvals),
-                ExecuteRequest::Unapproved(plan) => {
-                    let decision =
-                        Box::new(self.services.decide_unclaimed_escalation(&plan).await?);
-                    if !decision.proceed {
-                        let plan = *plan;
-                        return Ok(ExecuteOutcome::NeedsApproval { plan, decision });
-                    }
-                    request_kind = RequestKind::Proceed {
-                        version: plan.version,
-                    };
-                }
+        let (id, kind) = (
+            plan.identity.plan_id,
+            ExecuteRequestKind::Execute(approvals),
+        );
+        Ok(self.record_request(id, kind, actor).await?.into())
+    }
+
+    /// Records that the user wants the plan to run as far as its profile and existing approvals
+    /// allow. Unlike [`Self::enqueue`], it approves nothing: a plan that waits for an approval keeps
+    /// waiting.
+    pub async fn enqueue_resume(&self, plan: &Plan, actor: &str) -> Result<QueueOutcome> {
+        require_model(&self.services, plan).await?;
+        let id = plan.identity.plan_id;
+        let outcome = self
+            .record_request(id, ExecuteRequestKind::Resume, actor)
+            .await?;
+        Ok(outcome.into())
+    }
+
+    /// Records a request like [`Self::enqueue`], then runs the plan.
+    pub async fn execute(&self, plan: PlanId, actor: &str) -> Result<ExecuteOutcome> {
+        let plan = self.services.lifecycle.plan(plan).await?;
+        let approvals = PendingApprovals::default();
+        let queued = self.enqueue(&plan, actor, approvals).await?;
+        self.drive_queued(queued).await
+    }
+
+    /// Records a request like [`Self::enqueue_resume`], then runs the plan.
+    pub async fn resume(&self, plan: PlanId, actor: &str) -> Result<ExecuteOutcome> {
+        let plan = self.services.lifecycle.plan(plan).await?;
+        let queued = self.enqueue_resume(&plan, actor).await?;
+        self.drive_queued(queued).await
+    }
+
+    /// Runs a plan as far as what is recorded of it allows: its profile, and the approvals of the
+    /// user. A plan that stopped or waits is left as it is.
+    ///
+    /// `plan` is as the caller read it. After the claim it is read again.
+    pub async fn drive(&self, plan: Plan) -> Result<ExecuteOutcome> {
+        let (phase, state) = (plan.position.phase(), plan.position.state());
+        let queued = match (phase, state, plan.position.waiting()) {
+            (Phase::Apply, _, _) | (Phase::Execute, PlanState::Complete, _) => {
+                QueueOutcome::Unchanged(plan)
             }
+            (Phase::Strategize, PlanState::Complete, _) => QueueOutcome::Unapproved(plan),
+            (_, PlanState::Errored | PlanState::Constrained, _) => {
+                return Ok(ExecuteOutcome::Unchanged(plan));
+            }
+            (_, _, Some(waiting)) if waiting != WaitReason::Slot => {
+                return Ok(ExecuteOutcome::Unchanged(plan));
+            }
+            _ if plan.position.is_terminal() => QueueOutcome::Unchanged(plan),
+            _ => QueueOutcome::Queued(plan),
         };
-        let Some(run) = self.claim(&plan, on_wait).await? else {
+        self.drive_queued(queued).await
+    }
+
+    async fn drive_queued(&self, queued: QueueOutcome) -> Result<ExecuteOutcome> {
+        let plan = match queued {
+            QueueOutcome::Queued(plan) => plan,
+            QueueOutcome::Unchanged(plan) => {
+                let plan = self.revalidate_rejected(plan).await?;
+                return self.check_pending_apply(plan).await;
+            }
+            QueueOutcome::Unapproved(plan) => match self.pass_gate(plan).await? {
+                Ok(plan) => plan,
+                Err(stopped) => return Ok(stopped),
+            },
+        };
+        let Some(run) = self.claim(&plan).await? else {
             let plan = self.services.lifecycle.plan(plan.identity.plan_id).await?;
             return Ok(match plan.position.state() {
                 PlanState::Cancelled => ExecuteOutcome::Cancelled(plan),
                 _ => ExecuteOutcome::Unchanged(plan),
             });
         };
-        run_owned(&self.services, run, OwnedWork::Drive { approvals }).await
+        let driven = own_plan(&self.services, run, async |run: &mut PlanRun| {
+            run_stoppable(run, StoppableWork::Drive).await
+        });
+        let Owned { outcome, cancelled } = driven.await?;
+        Ok(cancelled.map_or(outcome, ExecuteOutcome::Cancelled))
+    }
+
+    /// Lets a plan into Execute if its profile allows it or its strategy was approved in advance.
+    /// Else returns why it stops.
+    async fn pass_gate(&self, plan: Plan) -> Result<std::result::Result<Plan, ExecuteOutcome>> {
+        let mut plan = plan;
+        loop {
+            let decision = Box::new(self.services.decide_unclaimed_escalation(&plan).await?);
+            if !decision.proceed && plan.approvals.strategy.is_none() {
+                // Nothing is written, so the plan keeps its version, and a later approval is bound
+                // to this strategy.
+                return Ok(Err(ExecuteOutcome::NeedsApproval { plan, decision }));
+            }
+            // Binds the decision to the plan that was assessed (law 1). If the plan changed, the loop
+            // decides again.
+            let kind = ExecuteRequestKind::Proceed {
+                version: plan.version,
+            };
+            // The actor of the event of an eviction; the approver comes from profile or approval.
+            let actor = self.services.runs.owner().to_string();
+            let id = plan.identity.plan_id;
+            match self.record_request(id, kind, &actor).await? {
+                ExecuteRequest::Work(plan) => return Ok(Ok(*plan)),
+                ExecuteRequest::Nothing(plan) => return Ok(Err(ExecuteOutcome::Unchanged(*plan))),
+                // The plan was changed meanwhile.
+                ExecuteRequest::Unapproved(changed) => plan = *changed,
+            }
+        }
     }
 
     /// Handles a plan whose Execute is complete. Returns `Complete` if the profile applies it
@@ -199,6 +258,7 @@ impl Executor {
         if plan.position.is_terminal() {
             return Ok(ExecuteOutcome::Unchanged(plan));
         }
+        // Only read: the apply claims the run itself and checks the plan again.
         let actors = PlanActors::load(&self.services, &plan).await?;
         let execution = actors.get(&plan.brief.actors.execution_actor)?;
         match self.services.decide_auto_apply(&plan, execution).await? {
@@ -209,13 +269,11 @@ impl Executor {
 
     /// Claims the plan's run and waits for a slot if necessary. Returns `None` if the plan was
     /// finished meanwhile.
-    async fn claim(
-        &self,
-        plan: &Plan,
-        on_wait: &(dyn Fn(usize) + Sync),
-    ) -> Result<Option<RunLease>> {
+    async fn claim(&self, plan: &Plan) -> Result<Option<RunLease>> {
         let id = plan.identity.plan_id;
         let slots = match plan.identity.parent_plan_id {
+            // A child plan runs within its parent's slot. With slots of their own, parents could
+            // wait for children that wait for slots.
             Some(_) => Slots::Shared,
             None => Slots::Limit(self.services.policy.concurrency),
         };
@@ -231,11 +289,15 @@ impl Executor {
             {
                 ClaimOutcome::Won(run) => return Ok(Some(run)),
                 ClaimOutcome::Held(holder) => {
+                    // Not retried: the holder already works on the plan.
                     return Err(LifecycleError::owned(holder, &self.services.runs).into());
                 }
                 ClaimOutcome::NoSlot { running } => {
                     self.record_slot_wait(id).await?;
-                    on_wait(running.len());
+                    let waiting = Progress::WaitingForSlot {
+                        running: running.len(),
+                    };
+                    self.services.progress.report(id, waiting);
                     let waited = match queue_guard {
                         None => self.wait_in_queue(id, &mut queue_guard).await?,
                         Some(_) => self.wait_for_free_slot(id, hints, &running).await?,

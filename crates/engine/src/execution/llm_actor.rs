@@ -16,8 +16,8 @@ use super::error::{ExecutionError, Result};
 use super::guidance::load_guidance;
 use super::plan_run::PlanRun;
 use super::steps::{ActorEnd, StepWork};
+use crate::error_history::load_history;
 use crate::lifecycle::effective_invariants;
-use crate::recovery::load_history;
 use cleveragents_ports::StoreError;
 
 /// An actor with a model at work on a step.
@@ -30,7 +30,6 @@ pub(super) struct LlmWork<'a> {
 }
 
 impl LlmWork<'_> {
-    /// Runs a step of the strategy.
     pub(super) async fn run_step(
         &self,
         strategy: &StrategyRecord,
@@ -113,6 +112,7 @@ impl LlmWork<'_> {
         let services = &self.run.services;
         let (plan, ids) = (self.run.plan.clone(), Arc::clone(&services.ids));
         let id = self.run.id();
+        // Read for each prompt: a user may have sent guidance since the last one.
         let (invariants, decisions, errors) = services
             .store
             .read(move |tx| {
@@ -122,6 +122,8 @@ impl LlmWork<'_> {
             })
             .await?;
         let finished = self.run.calls.select(|it| {
+            // Only steps before this one and only calls that were not undone: a rollback may have
+            // removed their work.
             it.is_valid()
                 && it.state == ToolCallState::Completed
                 && it.step.is_some_and(|step| step < self.work.step)

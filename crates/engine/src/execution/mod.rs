@@ -2,16 +2,16 @@
 //!
 //! Start reading at [`Executor`], which claims a plan, then at `plan_run`, the value that its phases
 //! borrow, `drive`, which runs the phases, and [`ToolRunner`], which makes every tool call.
-//! [`context`] records changes: starting a changeset returns its handle, and a change is
+//! [`changesets`] records changes: starting a changeset returns its handle, and a change is
 //! recorded only through a handle. So a change cannot land in another changeset, even if one is
 //! started concurrently (law 4).
 
 mod agent_loop;
-mod approval;
 mod blocking;
 mod call_index;
+pub mod changesets;
 pub(crate) mod checkpoints;
-pub mod context;
+mod decisions_in_force;
 mod drive;
 mod error;
 mod execute_phase;
@@ -23,6 +23,7 @@ mod ownership;
 pub mod patch;
 mod plan_run;
 mod preflight;
+mod profile_decisions;
 mod refused_changes;
 mod reject;
 mod removed_sandboxes;
@@ -43,12 +44,13 @@ mod validation_runner;
 mod validator;
 mod workspace;
 
+pub use changesets::{Changeset, ExecutionContext};
 pub use checkpoints::CheckpointPolicy;
-pub use context::{Changeset, ExecutionContext};
-pub use error::{ExecutionError, Result, WrongNode};
+pub use error::{ExecutionError, LocalOperation, Result, WrongNode};
+pub(crate) use execute_request::add_approvals;
 pub use executor::{AutoApply, ExecuteOutcome, Executor, QueueOutcome};
-pub(crate) use ownership::{OwnedWork, run_owned};
-pub(crate) use preflight::start_phase;
+pub(crate) use ownership::{Owned, OwnerError, StoppableWork, claim_run, own_plan, run_stoppable};
+pub(crate) use plan_run::PlanRun;
 pub(crate) use refused_changes::listed_refusals;
 pub use reject::{RejectError, RejectOutcome, Rejection};
 pub use removed_sandboxes::RedoCommand;
@@ -58,8 +60,8 @@ pub(crate) use revalidate::MergeValidator;
 pub use rollback::{CheckpointChoice, RollbackOutcome, RollbackRecord};
 pub use runner::{CallOutcome, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
 pub use secret_files::SecretFiles;
-pub(crate) use services::PlanActors;
 pub use services::{EngineServices, ExecutionPolicy, ExecutorDeps};
+pub use slot::SlotQueue;
 pub use strategize::strategy_hash;
 pub(crate) use unfinished_work::interrupt_unfinished;
 pub(crate) use validate::newest_summary;

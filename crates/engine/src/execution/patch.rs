@@ -2,7 +2,6 @@
 
 use cleveragents_ports::sandbox::{DiffChange, DiffStat, SandboxError, TreeDiff};
 
-/// The patch of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch<'a> {
     pub file: &'a DiffStat,

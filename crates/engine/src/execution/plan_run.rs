@@ -1,8 +1,8 @@
 //! A claimed plan: everything its owner knows, read once after the claim.
 //!
 //! The phases borrow a [`PlanRun`]. Its plan is the one that the owner's last write returned, so
-//! nothing reads the plan's row again: while the lease is valid, nobody else moves the plan (law
-//! 5). Every write is fenced, so an owner with an outdated value fails instead of doing harm.
+//! nothing reads the plan's row again: while the lease is valid, no other process moves the
+//! plan (law 5). Every write is fenced, so an owner with an outdated value fails instead of doing harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,37 +10,43 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cleveragents_domain::actor::Actor;
 use cleveragents_domain::event::payloads::{ActorCompleted, ValidationsCompleted};
 use cleveragents_domain::id::{DecisionId, PlanId};
-use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::progress::Progress;
+use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::tool::control::StatedDecision;
 use cleveragents_domain::{
-    DecisionType, EventPayload, Phase, Plan, StreamId, Timestamp, ValidationSummary,
+    DecisionType, EventPayload, NamespacedName, Phase, Plan, StreamId, Timestamp, ValidationSummary,
 };
 use tokio::sync::watch;
 
 use super::call_index::CallIndex;
-use super::context::ExecutionContext;
+use super::changesets::ExecutionContext;
+use super::decisions_in_force::DecisionsInForce;
 use super::error::{ExecutionError, Result};
-use super::execute_request::approve;
+use super::execute_request::{approve, profile_approver};
 use super::services::{EngineServices, PlanActors, find_actors, plan_actor_names};
 use super::strategize::strategy_hash;
 use super::unfinished_work::interrupt_unfinished;
 use super::workspace::SandboxOpener;
 use crate::decisions::{DecisionContext, DecisionDraft};
+use crate::error_history::{NewErrorRecord, record_error};
 use crate::journal::new_event;
-use crate::recovery::{NewErrorRecord, record_error};
-use crate::runs::RunLease;
-use cleveragents_ports::{StopReason, StoreError, StoreOperation};
+use crate::runs::{KeepAlive, RunLease};
+use cleveragents_ports::{StopReason, StoreOperation};
 
 /// A plan that this process owns.
 #[derive(Debug)]
 pub(crate) struct PlanRun {
     pub(super) services: Arc<EngineServices>,
-    pub(super) lease: RunLease,
+    pub(crate) lease: RunLease,
+    /// Extends the lease as long as the run exists.
+    pub(super) alive: KeepAlive,
     /// The plan as the last write returned it.
-    pub(super) plan: Plan,
+    pub(crate) plan: Plan,
     /// The newest strategy.
-    pub(super) strategy: Option<StrategyRecord>,
-    pub(super) calls: Arc<CallIndex>,
+    pub(crate) strategy: Option<StrategyRecord>,
+    pub(crate) calls: Arc<CallIndex>,
+    pub(super) decisions: DecisionsInForce,
+    /// None in Apply, which uses no actors.
     pub(super) actors: PlanActors,
     /// Set to a reason when the owner must stop.
     pub(super) stop: watch::Receiver<Option<StopReason>>,
@@ -57,42 +63,77 @@ impl Approvals {
         Self(AtomicU32::new(number))
     }
 
+    /// Takes the calls that the user approved, so that they are approved once. If this process dies
+    /// before it makes them, the user is asked again.
+    pub(super) async fn take_pending(run: &mut PlanRun) -> Result<()> {
+        let calls = run.plan.approvals.calls;
+        run.approvals = Self::new(calls);
+        if calls == 0 {
+            return Ok(());
+        }
+        let plan = run.id();
+        let operation = run.operation("plan.take-approvals");
+        let taken = run.lease.write(operation, move |tx| {
+            let mut plan = tx.plan_for_update(plan)?;
+            // Taken out of the row before they are used (law 3). The reverse order could use one
+            // approval twice after a crash.
+            plan.approvals.calls = 0;
+            plan.version = tx.update_plan(&plan)?;
+            Ok::<_, ExecutionError>(plan)
+        });
+        run.plan = taken.await?;
+        Ok(())
+    }
+
     /// Consumes one approval. Returns whether there was one.
     pub(super) fn take(&self) -> bool {
         let take = |left: u32| left.checked_sub(1);
         self.0
+            // Parallel branches share the count, so test and decrement are one operation (law 6).
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
             .is_ok()
     }
 }
 
-/// What an owner reads about its plan, in one transaction.
+/// The records of a plan that its owner reads, in one transaction.
 #[derive(Debug)]
 pub(crate) struct PlanSnapshot {
     plan: Plan,
     strategy: Option<StrategyRecord>,
     calls: CallIndex,
+    decisions: DecisionsInForce,
     actors: PlanActors,
 }
 
 impl PlanSnapshot {
     /// Reads the plan, which this process must own.
     pub(super) async fn load(services: &EngineServices, id: PlanId) -> Result<Self> {
-        let (plan, strategy, calls, stored) = services
-            .store
-            .read(move |tx| {
-                let plan = tx.plan(id)?;
-                let stored = find_actors(tx, &plan_actor_names(&plan))?;
-                let calls = CallIndex::load(tx, id)?;
-                Ok::<_, ExecutionError>((plan, tx.newest_strategy(id)?, calls, stored))
-            })
-            .await?;
+        let read = services.store.read(move |tx| {
+            let plan = tx.plan(id)?;
+            let stored = find_actors(tx, &working_actors(&plan))?;
+            let snapshot = Self {
+                plan,
+                strategy: tx.newest_strategy(id)?,
+                calls: CallIndex::load(tx, id)?,
+                decisions: DecisionsInForce::load(tx, id)?,
+                actors: PlanActors::default(),
+            };
+            Ok::<_, ExecutionError>((snapshot, stored))
+        });
+        let (snapshot, stored) = read.await?;
+        let names = working_actors(&snapshot.plan);
         Ok(Self {
-            actors: PlanActors::complete(services, &plan, stored),
-            plan,
-            strategy,
-            calls,
+            actors: PlanActors::complete(services, &names, stored),
+            ..snapshot
         })
+    }
+}
+
+/// Returns the names of the plan's actors, or none in Apply, where no actor works.
+fn working_actors(plan: &Plan) -> Vec<NamespacedName> {
+    match plan.position.phase() {
+        Phase::Strategize | Phase::Execute => plan_actor_names(plan),
+        Phase::Apply => Vec::new(),
     }
 }
 
@@ -100,15 +141,18 @@ impl PlanRun {
     pub(super) fn new(
         services: &Arc<EngineServices>,
         lease: RunLease,
+        alive: KeepAlive,
         snapshot: PlanSnapshot,
     ) -> Self {
         let (stop_sender, stop) = watch::channel(None);
         Self {
             services: Arc::clone(services),
             lease,
+            alive,
             plan: snapshot.plan,
             strategy: snapshot.strategy,
             calls: Arc::new(snapshot.calls),
+            decisions: snapshot.decisions,
             actors: snapshot.actors,
             stop,
             stop_sender,
@@ -167,6 +211,8 @@ impl PlanRun {
             .filter(|it| it.approved_at.is_some())
             .ok_or(ExecutionError::NoStrategy { plan })?;
         let found = strategy_hash(&strategy.strategy)?;
+        // Compared although the row has the hash: content that changed after the approval must not
+        // run.
         if found == strategy.hash {
             Ok(strategy)
         } else {
@@ -174,13 +220,16 @@ impl PlanRun {
         }
     }
 
-    /// Approves the newest strategy in the name of the plan's profile.
-    pub(super) async fn approve_as_profile(&mut self) -> Result<()> {
+    /// Approves the newest strategy in the name of the user who approved it in advance, or of the
+    /// plan's profile.
+    pub(super) async fn approve_strategy(&mut self) -> Result<()> {
         let plan = self.id();
         let strategy = self.strategy.clone();
         let mut strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
-        let by = StrategyRecord::approver(&self.plan.brief.automation_profile.name);
-        strategy.approved_by = Some(by);
+        strategy.approved_by = Some(match self.plan.approvals.strategy.clone() {
+            Some(user) => Approver::User(user),
+            None => profile_approver(&self.plan),
+        });
         let approved = self
             .lease
             .write(self.operation("strategy.approve"), move |tx| {
@@ -238,32 +287,15 @@ impl PlanRun {
         choice: DecisionDraft,
         since: Option<Timestamp>,
     ) -> Result<DecisionId> {
-        let (plan, parent) = (self.id(), choice.parent);
-        let (question, chosen) = (choice.question.clone(), choice.chosen.clone());
-        let known: Option<DecisionId> = self
-            .services
-            .store
-            .read(move |tx| {
-                let found = tx.decisions_of(plan)?.into_iter().rfind(|it| {
-                    it.parent_decision_id == Some(parent)
-                        && it.question == question
-                        && it.chosen_option == chosen
-                        && !it.is_superseded
-                        && Some(it.created_at) >= since
-                });
-                Ok::<_, StoreError>(found.map(|it| it.decision_id))
-            })
-            .await?;
-        match known {
-            Some(known) => Ok(known),
-            None => {
-                let decisions = &self.services.decisions;
-                Ok(decisions.record(&self.lease, choice).await?.decision_id)
-            }
+        if let Some(known) = self.decisions.find(&choice, since) {
+            return Ok(known);
         }
+        let decided = self.services.decisions.record(&self.lease, choice).await?;
+        let id = decided.decision_id;
+        self.decisions.add(decided);
+        Ok(id)
     }
 
-    /// Stores the summary of a validation round.
     pub(super) async fn store_summary(
         &self,
         round: u32,
@@ -274,8 +306,7 @@ impl PlanRun {
         let summary = summary.clone();
         self.lease
             .write(self.operation("plan.store-validations"), move |tx| {
-                let value = serde_json::to_value(&summary).map_err(StoreError::internal)?;
-                tx.put_validation_run(id, attempt, round, &value)?;
+                tx.put_validation_run(id, attempt, round, &summary)?;
                 let payload = ValidationsCompleted {
                     round: Some(round),
                     resource: None,
@@ -310,6 +341,11 @@ pub(super) fn stated_draft(
         context: DecisionContext::default(),
         influences: Vec::new(),
     }
+}
+
+/// Passes on what the plan does, for watchers.
+pub(super) fn report(run: &PlanRun, progress: Progress) {
+    run.services.progress.report(run.id(), progress);
 }
 
 /// Appends an event to the plan's stream, as its owner.

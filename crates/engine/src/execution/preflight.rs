@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
-use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, Resource};
+use cleveragents_domain::{
+    NamespacedName, Phase, Plan, PlanState, PreflightCheck, PreflightFailure, Resource,
+};
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
 use super::services::{EngineServices, PlanActors, plan_actor_names};
 use crate::actors::open_model;
-use crate::lifecycle::{LifecycleError, Preflight, PreflightFailure, PreflightProbe};
+use crate::lifecycle::{LifecycleError, Preflight, PreflightProbe};
 use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 
@@ -27,7 +28,7 @@ pub(super) struct PreflightFindings {
 }
 
 /// Starts the plan's phase if every preflight check passes. `actors` must be the plan's.
-pub(crate) async fn start_phase(
+pub(super) async fn start_phase(
     services: &EngineServices,
     run: &RunLease,
     plan: &Plan,
@@ -36,7 +37,7 @@ pub(crate) async fn start_phase(
     let findings = probe_preflight(services, plan, actors).await?;
     let preflight = Preflight::for_plan(&services.store, plan.clone()).await?;
     preflight.check(&findings)?;
-    Ok(services.lifecycle.start_checked(run).await?)
+    Ok(services.lifecycle.as_owner(run).start_checked().await?)
 }
 
 /// Probes all actors, tools and resources that the plan names.
@@ -54,12 +55,12 @@ async fn probe_preflight(
     };
     for name in plan_actor_names(plan) {
         let answer = match actors.get(&name) {
+            // No actor works in Apply, so none was resolved.
+            _ if plan.position.phase() == Phase::Apply => Ok(()),
             Ok(actor) => {
-                if plan.position.phase() != Phase::Apply {
-                    findings
-                        .models
-                        .insert(name.clone(), check_model(services, actor));
-                }
+                findings
+                    .models
+                    .insert(name.clone(), check_model(services, actor));
                 check_steps(services, actor)
             }
             Err(error) => Err(format!(
@@ -92,20 +93,19 @@ async fn probe_preflight(
 
 /// Fails if a plan in the middle of a phase needs a model that is not available here. Called before
 /// anything is recorded. A plan that is about to start a phase gets the full preflight instead.
-pub(super) async fn require_model(services: &EngineServices, plan: PlanId) -> Result<()> {
-    let plan = services.lifecycle.plan(plan).await?;
+pub(super) async fn require_model(services: &EngineServices, plan: &Plan) -> Result<()> {
     let names = &plan.brief.actors;
     let name = match (plan.position.state(), plan.position.phase()) {
         (PlanState::Processing, Phase::Strategize) => &names.strategy_actor,
         (PlanState::Processing, Phase::Execute) => &names.execution_actor,
         _ => return Ok(()),
     };
-    let actors = PlanActors::load(services, &plan).await?;
+    let actors = PlanActors::load(services, plan).await?;
     let Ok(actor) = actors.get(name) else {
         return Ok(());
     };
     check_model(services, actor).map_err(|reason| {
-        let check = "models";
+        let check = PreflightCheck::Models;
         let failures = vec![PreflightFailure { check, reason }];
         LifecycleError::Preflight { failures }.into()
     })

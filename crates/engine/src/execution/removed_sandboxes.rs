@@ -109,7 +109,7 @@ impl PlanRun {
             return Ok(());
         }
         let (ids, actor) = (Arc::clone(&services.ids), self.owner_name());
-        let operation = self.operation("sandbox.give-up-removed");
+        let operation = self.operation("sandbox.abandon-removed");
         let discarded = self.lease.write(operation, move |tx| {
             let mut held = tx.plan_for_update(plan)?;
             held.last_completed_step = None;

@@ -33,7 +33,7 @@ pub struct Selection {
 
 /// The differences of all sandboxes of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PlanDiff {
+pub struct ResultDiff {
     pub plan: Plan,
     /// One per created sandbox, changed or not.
     pub resources: Vec<ResourceDiff>,
@@ -48,7 +48,7 @@ pub struct ResourceDiff {
 
 /// The net change of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PlanArtifacts {
+pub struct ResultArtifacts {
     pub plan: Plan,
     /// Ordered by resource, then by path.
     pub artifacts: Vec<Artifact>,
@@ -83,7 +83,7 @@ impl ArtifactKind {
     }
 }
 
-/// Why a result cannot be read.
+/// Error of a result that cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResultsError {
     #[error(transparent)]
@@ -135,7 +135,7 @@ impl ResultReader {
     }
 
     /// Returns the differences between the plan's sandboxes and their bases.
-    pub async fn diff(&self, plan: PlanId, selection: Selection) -> ResultsResult<PlanDiff> {
+    pub async fn diff(&self, plan: PlanId, selection: Selection) -> ResultsResult<ResultDiff> {
         let (plan, records) = self.read(plan).await?;
         let records = filter_by_resource(records, selection.resource.as_ref())?;
         let mut resources = Vec::new();
@@ -154,12 +154,12 @@ impl ResultReader {
         if !selection.paths.is_empty() {
             resources = self.narrow_to_paths(resources, &selection.paths).await?;
         }
-        Ok(PlanDiff { plan, resources })
+        Ok(ResultDiff { plan, resources })
     }
 
     /// Returns the files that the plan wrote, edited and deleted, one entry per path. A moved file
     /// counts as deleted and written.
-    pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<PlanArtifacts> {
+    pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<ResultArtifacts> {
         let (plan, records) = self.read(plan).await?;
         let mut all = Vec::new();
         for record in records {
@@ -174,7 +174,7 @@ impl ResultReader {
             let of = |change| artifact(&record.resource_name, change);
             all.extend(changes.into_iter().map(of));
         }
-        Ok(PlanArtifacts {
+        Ok(ResultArtifacts {
             plan,
             artifacts: all,
         })

@@ -9,7 +9,6 @@ use cleveragents_domain::event::payloads::ValidationsCompleted;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Plan, TreeId, ValidationSummary};
-use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
@@ -17,10 +16,10 @@ use super::executor::ExecuteOutcome;
 use super::ownership::validate_unless_cancelled;
 use super::plan_run::{PlanRun, append_event};
 use super::refused_changes::listed_refusals;
-use super::services::EngineServices;
+use super::services::{EngineServices, PlanActors};
 use super::validate::first_round;
 use super::validator::Validator;
-use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
+use super::workspace::{SandboxHandle, Workspace};
 use crate::runs::RunLease;
 use cleveragents_ports::{StopReason, StopSignal};
 
@@ -28,6 +27,10 @@ impl PlanRun {
     /// Runs the gates on the sandboxes' recorded trees and leaves the plan complete or constrained.
     /// The plan must be in Execute with all of its steps done.
     pub(super) async fn validate_rebased(&mut self) -> Result<ExecuteOutcome> {
+        // A run of a plan that was in Apply has no actors yet.
+        if self.actors.is_empty() {
+            self.actors = PlanActors::load(&self.services, &self.plan).await?;
+        }
         let store = &self.services.store;
         let round = first_round(store, &self.plan).await?;
         // Refused changes that the user has not seen stay in the list.
@@ -110,13 +113,8 @@ impl MergeValidator<'_> {
     async fn open_sandbox(&self, tree: TreeId) -> Result<Workspace> {
         let (sandboxes, id) = (Arc::clone(&self.services.sandboxes), self.sandbox.id);
         let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;
-        let handle = SandboxHandle {
-            id,
-            resource: self.sandbox.resource_name.clone(),
-            lock: Arc::new(RwLock::new(OpenSandbox { sandbox, tree })),
-        };
         Ok(Workspace {
-            sandboxes: vec![handle],
+            sandboxes: vec![SandboxHandle::new(self.sandbox, sandbox, tree)],
             warnings: Vec::new(),
         })
     }

@@ -11,13 +11,15 @@ use cleveragents_domain::event::payloads::{DecisionReinstated, DecisionSupersede
 use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, Move, NewEvent, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
+    Decision, DecisionType, Move, NewEvent, Phase, Plan, RequiredRollback, StreamId,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use super::error::{ExecutionError, Result};
+use super::error::{ExecutionError, LocalOperation, Result};
 use super::executor::Executor;
+use super::ownership::own_plan;
+use super::plan_run::PlanRun;
 use crate::journal::new_event;
 use crate::lifecycle::{
     PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
@@ -46,12 +48,12 @@ pub struct RollbackOutcome {
     pub files: Vec<DiffStat>,
 }
 
-/// Returns the command that rolls back to before a call, so that the call is repeated.
-pub(crate) fn rollback_hint(
+/// Returns the rollback to before a call, after which the call is repeated.
+pub(crate) fn rollback_before(
     tx: &mut dyn Transaction,
     plan: PlanId,
     call_number: i64,
-) -> std::result::Result<RecoveryHint, StoreError> {
+) -> std::result::Result<RequiredRollback, StoreError> {
     let kept = tx.checkpoints_of(plan)?;
     let is_before = |it: &&Checkpoint| {
         it.undone_by.is_none()
@@ -61,14 +63,13 @@ pub(crate) fn rollback_hint(
     // There is no checkpoint before the first write, and old checkpoints are removed.
     let name = kept.iter().rfind(is_before).map(checkpoint_name);
     let name = name.unwrap_or_else(|| INITIAL_CHECKPOINT.to_string());
-    Ok(RecoveryHint {
-        action: RecoveryAction::Retry,
-        message: format!("Roll back to before call {call_number}, which is then repeated."),
-        command: format!("agents plan rollback {plan} {name}"),
+    Ok(RequiredRollback {
+        call_number,
+        checkpoint: name,
     })
 }
 
-/// The checkpoint as `agents plan rollback` takes it: four digits are read as part of an id.
+/// The checkpoint as a request names it: four digits are read as part of an id.
 fn checkpoint_name(checkpoint: &Checkpoint) -> String {
     match checkpoint.number {
         number @ ..=999 => number.to_string(),
@@ -103,9 +104,12 @@ impl Executor {
         checkpoint: CheckpointChoice,
         actor: &str,
     ) -> Result<RollbackOutcome> {
-        self.services.require_local(plan, "plan rollback").await?;
+        self.services
+            .require_local(plan, LocalOperation::Rollback)
+            .await?;
         self.services.refuse_removed(plan).await?;
         let known = self.services.lifecycle.proven_owner(plan).await?;
+        // Before the records change: a process of the old work must not write to restored files.
         self.end_dead_owner_processes(plan, known).await?;
         let (ids, actor) = (Arc::clone(&self.services.ids), actor.to_owned());
         let done: RollbackRecord = self
@@ -114,6 +118,8 @@ impl Executor {
             .write(self.services.operation("plan.rollback"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
+                // All records in one commit (law 2). The files follow, and opening a sandbox
+                // repeats that after a crash (law 9).
                 let done = roll_back(tx, &*ids, held, &checkpoint, &actor)?;
                 evict(tx, run.as_ref(), &actor)?;
                 Ok::<_, ExecutionError>(done)
@@ -180,14 +186,14 @@ impl Executor {
             .runs
             .claim(id, Phase::Execute, Slots::Shared)
             .await?;
+        // Another process runs the plan already and opens the sandboxes at the new tree.
         let ClaimOutcome::Won(run) = claimed else {
             return Ok(());
         };
-        let alive = run.keep_alive();
-        let restored = self.restore_claimed(done).await;
-        drop(alive);
-        self.services.lifecycle.release(run).await?;
-        restored
+        let restored = own_plan(&self.services, run, async |_: &mut PlanRun| {
+            self.restore_claimed(done).await
+        });
+        restored.await.map(|owned| owned.outcome)
     }
 
     async fn restore_claimed(&self, done: &RollbackRecord) -> Result<()> {

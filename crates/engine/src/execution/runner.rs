@@ -22,8 +22,8 @@ use serde_json::Value;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, watch};
 
 use super::call_index::CallIndex;
+use super::changesets::Changeset;
 use super::checkpoints::CheckpointPolicy;
-use super::context::Changeset;
 use super::error::Result;
 use super::workspace::{OpenSandbox, SandboxHandle};
 use crate::runs::FencedWriter;
@@ -88,7 +88,6 @@ pub struct CompletedCall {
     pub output: CallOutput,
 }
 
-/// The output of a call.
 #[derive(Clone, PartialEq)]
 pub enum CallOutput {
     /// The tool's raw output, for calls that depend on it. It must not be stored: secrets are not
@@ -108,7 +107,7 @@ impl fmt::Debug for CallOutput {
     }
 }
 
-/// Why a call was refused.
+/// Refusal of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRefusal {
     pub kind: RefusalKind,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cleveragents_domain::{NamespacedName, ResourcePath};
 
 use super::patch::{FilePatch, file_patches};
-use super::results::{PlanDiff, ResourceDiff, ResultReader, ResultsResult};
+use super::results::{ResourceDiff, ResultDiff, ResultReader, ResultsResult};
 use crate::secrets::Secrets;
 use cleveragents_ports::sandbox::{DiffChange, DiffLines};
 
@@ -22,7 +22,7 @@ impl ResultReader {
     /// is searched.
     pub async fn secret_files(
         &self,
-        diff: &PlanDiff,
+        diff: &ResultDiff,
         secrets: &Secrets,
     ) -> ResultsResult<SecretFiles> {
         let mut found = SecretFiles::new();

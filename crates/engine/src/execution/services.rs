@@ -14,7 +14,8 @@ use tokio::task::spawn_blocking;
 
 use super::blocking::run_until_stopped;
 use super::checkpoints::CheckpointPolicy;
-use super::error::{ExecutionError, Result};
+use super::error::{ExecutionError, LocalOperation, Result};
+use super::slot::SlotQueue;
 use super::workspace::require_local_sandboxes;
 use crate::breaker::CircuitBreaker;
 use crate::confidence::ConfidenceService;
@@ -25,6 +26,7 @@ use crate::runs::RunService;
 use crate::secrets::Secrets;
 use cleveragents_ports::models::Models;
 use cleveragents_ports::processes::Processes;
+use cleveragents_ports::progress::ProgressSink;
 use cleveragents_ports::sandbox::{CommitMetadata, Sandboxes};
 use cleveragents_ports::tools::Toolbox;
 use cleveragents_ports::{
@@ -49,11 +51,14 @@ pub struct ExecutorDeps {
     pub processes: Arc<dyn Processes>,
     pub models: Arc<dyn Models>,
     pub breaker: CircuitBreaker,
+    /// The same for all executors of a process.
+    pub slot_queue: SlotQueue,
     /// Masked in everything that reaches a model or the store.
     pub secrets: Secrets,
     /// Becomes true when this process should exit. Work stops at a point from which it can be
     /// resumed.
     pub interrupt: watch::Receiver<bool>,
+    pub progress: Arc<dyn ProgressSink>,
     pub policy: ExecutionPolicy,
 }
 
@@ -87,8 +92,10 @@ pub struct EngineServices {
     pub(crate) processes: Arc<dyn Processes>,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) breaker: CircuitBreaker,
+    pub(crate) slot_queue: SlotQueue,
     pub(crate) secrets: Secrets,
     pub(crate) interrupt: watch::Receiver<bool>,
+    pub(crate) progress: Arc<dyn ProgressSink>,
     pub(crate) policy: ExecutionPolicy,
 }
 
@@ -105,8 +112,10 @@ impl EngineServices {
             processes,
             models,
             breaker,
+            slot_queue,
             secrets,
             interrupt,
+            progress,
             policy,
         } = deps;
         let live = || Arc::clone(&liveness);
@@ -125,8 +134,10 @@ impl EngineServices {
             processes,
             models,
             breaker,
+            slot_queue,
             secrets,
             interrupt,
+            progress,
             policy,
         })
     }
@@ -136,10 +147,14 @@ impl EngineServices {
     }
 
     /// Fails if the plan's files are on another machine. Called before anything is recorded.
-    pub(crate) async fn require_local(&self, plan: PlanId, command: &'static str) -> Result<()> {
+    pub(crate) async fn require_local(
+        &self,
+        plan: PlanId,
+        operation: LocalOperation,
+    ) -> Result<()> {
         let node = self.node.clone();
         self.store
-            .read(move |tx| require_local_sandboxes(tx, plan, &node, command))
+            .read(move |tx| require_local_sandboxes(tx, plan, &node, operation))
             .await
     }
 
@@ -205,7 +220,7 @@ impl EngineServices {
 
 /// The actors that a plan names, resolved once. What was checked is what runs: an actor updated
 /// later does not affect the owner that resolved it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PlanActors(BTreeMap<NamespacedName, Actor>);
 
 impl PlanActors {
@@ -216,18 +231,17 @@ impl PlanActors {
             .store
             .read(move |tx| Ok::<_, ExecutionError>(find_actors(tx, &names)?))
             .await?;
-        Ok(Self::complete(services, plan, found))
+        Ok(Self::complete(services, &plan_actor_names(plan), found))
     }
 
     /// Adds the actors of configured models. An actor is built in, stored, or one per configured
     /// model, in this order.
     pub(super) fn complete(
         services: &EngineServices,
-        plan: &Plan,
+        names: &[NamespacedName],
         found: BTreeMap<NamespacedName, Actor>,
     ) -> Self {
         let mut actors = found;
-        let names = plan_actor_names(plan);
         if names.iter().any(|name| !actors.contains_key(name)) {
             for actor in model_actors(&services.models.configured()) {
                 if names.contains(&actor.name) {
@@ -236,6 +250,10 @@ impl PlanActors {
             }
         }
         Self(actors)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns the actor of this name, which the plan must name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Move, PlanState, WaitReason};
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
 use super::error::{ExecutionError, Result};
@@ -23,6 +23,17 @@ pub(super) enum SlotWait {
     Finished,
 }
 
+/// Queue of this process's plans that wait for a slot. The holder of the lock polls for a free slot;
+/// the others wait for the lock.
+#[derive(Debug, Clone, Default)]
+pub struct SlotQueue(Arc<Mutex<()>>);
+
+impl SlotQueue {
+    async fn lock(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.0).lock_owned().await
+    }
+}
+
 impl Executor {
     /// Waits behind the other waiters of this process. Only the first one polls for a slot, so a
     /// hundred waiters cost no more than one.
@@ -31,8 +42,11 @@ impl Executor {
         plan: PlanId,
         queue_guard: &mut Option<OwnedMutexGuard<()>>,
     ) -> Result<SlotWait> {
-        let mut first = pin!(Arc::clone(&self.slot_queue).lock_owned());
+        // Pinned outside the loop: a new future in each round would lose its place in the queue.
+        let mut first = pin!(self.services.slot_queue.lock());
         loop {
+            // The timeout exists only to notice that the plan was finished or this process must
+            // exit.
             if let Ok(guard) = timeout(POLL_INTERVAL, &mut first).await {
                 *queue_guard = Some(guard);
                 return Ok(SlotWait::Retry);
@@ -52,6 +66,7 @@ impl Executor {
         running: &[Holder],
     ) -> Result<SlotWait> {
         while self.services.runs.are_all_running(running).await? {
+            // Ignored: a commit, a timeout and a closed channel all lead to the same check.
             let _ = timeout(POLL_INTERVAL, hints.changed()).await;
             if self.is_finished(plan).await? {
                 return Ok(SlotWait::Finished);
@@ -78,6 +93,8 @@ impl Executor {
     pub(super) async fn record_slot_wait(&self, plan: PlanId) -> Result<()> {
         let ids = Arc::clone(&self.services.ids);
         let actor = self.services.runs.owner().to_string();
+        // A read first: most waiting plans are recorded already, and a write would wake all other
+        // waiters.
         let known = self.services.lifecycle.plan(plan).await?;
         if !is_queued(&known) {
             return Ok(());
@@ -85,6 +102,7 @@ impl Executor {
         self.services
             .store
             .write(self.services.operation("plan.wait-for-slot"), move |tx| {
+                // Lock order: run, then plan.
                 let run = tx.run_for_update(plan)?;
                 let held = tx.plan_for_update(plan)?;
                 // If there is a run now, its owner decides about the plan's state.
@@ -116,6 +134,8 @@ impl PlanRun {
             actor: self.owner_name(),
             reason: None,
         };
+        // A move of the owner, so it is fenced by the lease, unlike the recording of the wait (law
+        // 5).
         let operation = self.operation("plan.take-slot");
         let moved = self.lease.write(operation, move |tx| {
             let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use cleveragents_domain::actor::{Actor, ActorKind, ActorStep};
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::{SandboxId, ToolCallId};
+use cleveragents_domain::progress::Progress;
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{NamespacedName, WaitReason};
 use serde_json::Value;
 
 use super::call_index::{CallIndex, CallPosition, OutsideEffects, load_call};
-use super::context::Changeset;
+use super::changesets::Changeset;
 use super::error::{ExecutionError, Result};
 use super::execute_phase::PhaseContext;
-use super::plan_run::PlanRun;
+use super::plan_run::{PlanRun, report};
 use super::runner::{
     CallOutcome, CallOutput, CompletedCall, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest,
     ToolRunner,
@@ -71,7 +72,9 @@ impl CallHistory {
     /// Collects the calls at each position that are not undone.
     pub(super) fn new(index: &CallIndex, actor: &Actor) -> Self {
         let reuse = match actor.kind {
+            // The stored conversation contains the failure, so the model continues from there.
             ActorKind::Llm(_) => ReusePolicy::Ended,
+            // Fixed steps cannot react to a failure, so a failed call is made again.
             ActorKind::Tool(_) | ActorKind::Direct => ReusePolicy::Confirmed,
         };
         let mut known = Self {
@@ -189,6 +192,7 @@ impl<'a> StepWork<'a> {
     ) -> Result<ActorEnd> {
         let mut outputs = StepOutputs::default();
         // Arguments are stored as references to secrets. Calls get the values.
+        // Resolved per run and never stored: only this process's memory has the values.
         let arguments = match self.resolved_arguments() {
             Ok(arguments) => arguments,
             Err(unknown) => {
@@ -200,6 +204,7 @@ impl<'a> StepWork<'a> {
         for (step, turn) in steps.iter().zip(first_turn..) {
             let rendered = render_step(step, &arguments, &outputs)?;
             if let StepAction::Skip(_) = rendered.action {
+                // Recorded as an output, so that later templates can test it.
                 step.id.iter().for_each(|id| outputs.skip(id));
                 continue;
             }
@@ -294,6 +299,8 @@ impl<'a> StepWork<'a> {
             return Ok(Ok(reuse_record(known)));
         }
         Ok(match self.call_or_reuse(handle, request).await? {
+            // The call itself succeeded and stays recorded. Only a step of a tool actor treats the
+            // exit code as an error.
             CallOutcome::Completed(completed) => match failing_exit(&completed.record) {
                 None => Ok(completed),
                 Some(reason) => {
@@ -344,6 +351,8 @@ impl<'a> StepWork<'a> {
             Ok(request) => request,
             Err(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };
+        let tool = request.tool.clone();
+        report(self.run, Progress::CallStarted { tool });
         let outcome = self.runner.call(context, request.clone()).await?;
         if let CallOutcome::Refused(refusal) = &outcome
             && refusal.kind == RefusalKind::NeedsApproval

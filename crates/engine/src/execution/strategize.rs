@@ -60,11 +60,14 @@ impl<'a> StrategizePhase<'a> {
     /// Decides on a strategy and stores it. Reuses one that a previous owner stored in this phase.
     pub(super) async fn run(mut self) -> Result<StrategizeOutcome> {
         let started = self.run.plan.timestamps.strategize_started_at;
+        // A strategy from before this phase started belongs to an earlier attempt. Both times are
+        // of the database (law 11).
         if let Some(known) = &self.run.strategy
             && Some(known.created_at) >= started
         {
             return Ok(StrategizeOutcome::Stored);
         }
+        // Before the model reads: a sandbox whose files are gone must be created anew.
         self.run.discard_removed().await?;
         let found = match self.choose_strategy().await? {
             Ok(found) => found,
@@ -105,6 +108,8 @@ impl<'a> StrategizePhase<'a> {
                 Ok(submitted) => Ok(ChosenStrategy {
                     strategy: Strategy {
                         summary: submitted.summary,
+                        // Set by the engine: the model must not choose the hash that an approval is
+                        // bound to.
                         execution: actor_hash(execution),
                         steps: submitted.steps,
                     },
@@ -116,7 +121,7 @@ impl<'a> StrategizePhase<'a> {
             },
             ActorKind::Tool(_) | ActorKind::Direct => Ok(ChosenStrategy {
                 strategy: direct_strategy(plan, execution),
-                rationale: "The execution actor has its own steps; nothing is left to choose."
+                rationale: "The execution actor has its own steps, so there is no choice to make."
                     .to_owned(),
                 confidence: Confidence::ONE,
                 decisions: Vec::new(),
@@ -169,6 +174,7 @@ impl<'a> StrategizePhase<'a> {
         let actor = self.run.owner_name();
         let operation = self.run.operation("strategy.store");
         let stored = self.run.lease.write(operation, move |tx| {
+            // Lock order: the plan before its strategies and its stream.
             let mut held = tx.plan_for_update(record.plan_id)?;
             if held.last_completed_step.take().is_some() {
                 // The completed steps belonged to the previous strategy.
@@ -199,6 +205,7 @@ impl<'a> StrategizePhase<'a> {
         });
         let (plan, record) = stored.await?;
         if record.number > 1 {
+            // The index follows the rows that the transaction marked.
             self.run.calls.undo_after(0);
         }
         self.run.plan = plan;
@@ -248,6 +255,8 @@ fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
 
 /// Returns the hash of an actor's definition. An approval is valid only for this hash.
 pub(super) fn actor_hash(actor: &Actor) -> String {
+    // By a JSON value, whose keys are sorted: reordering the fields of the type must not change
+    // hashes that users approved.
     let text = serde_json::to_value(actor).unwrap_or_default().to_string();
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
@@ -259,6 +268,7 @@ pub(super) fn estimate_risk(execution: &Actor, steps: usize, toolbox: &dyn Toolb
     let mut risk = Risk::default();
     if let ActorKind::Llm(_) = execution.kind {
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+        // A guess on the high side: asking the user once too often is better than too rarely.
         risk.files = steps.saturating_mul(2);
         risk.commands = steps;
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::error::Result;
 use super::executor::ExecuteOutcome;
 use super::plan_run::PlanRun;
-use crate::recovery::NewErrorRecord;
+use crate::error_history::NewErrorRecord;
 use cleveragents_ports::{StoreHandle, Transaction};
 
 /// Number of events read per page.
@@ -33,7 +33,12 @@ impl PlanRun {
         let new_error = NewErrorRecord::new(ErrorCategory::Budget, &reason);
         self.record_error(new_error).await?;
         let waiting = WaitReason::Budget;
-        self.plan = self.services.lifecycle.wait(&self.lease, waiting).await?;
+        self.plan = self
+            .services
+            .lifecycle
+            .as_owner(&self.lease)
+            .wait(waiting)
+            .await?;
         Ok(ExecuteOutcome::Waiting {
             plan: self.plan.clone(),
             waiting,

@@ -9,7 +9,7 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 
 use super::agent_loop::interrupt_model_call;
-use super::context::ExecutionContext;
+use super::changesets::ExecutionContext;
 use super::error::Result;
 use super::services::EngineServices;
 use crate::journal::new_event;

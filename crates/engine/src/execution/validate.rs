@@ -14,7 +14,7 @@ use super::plan_run::PlanRun;
 use super::refused_changes::{list_refusals, listed_refusals, only_refusals_fail};
 use super::steps::{ActorEnd, StepWork};
 use super::validator::Validator;
-use crate::recovery::NewErrorRecord;
+use crate::error_history::NewErrorRecord;
 use cleveragents_ports::{StoreError, StoreHandle};
 
 /// First turn number of a repair attempt; larger than any turn of the actor's own steps.
@@ -47,6 +47,7 @@ impl ValidatePhase<'_> {
         let (run, workspace) = (self.run, &self.context.workspace);
         let limits = &run.plan.brief.automation_profile.limits;
         let limit = limits.validation_retry_limit;
+        // Read from the store: rounds of a dead owner count too.
         let first = first_round(&run.services.store, &run.plan).await?;
         let listed = listed_refusals(&run.services.store, &run.plan).await?;
         let validator = Validator {
@@ -63,6 +64,7 @@ impl ValidatePhase<'_> {
             let refused = list_refusals(run, workspace, round, &listed).await?;
             let results = summary.results.into_iter().chain(refused);
             let summary = ValidationSummary::new(results.collect());
+            // Stored before a repair, so that a crash leaves the summary of this result.
             run.store_summary(round, &summary).await?;
             // The user must decide about refused changes; a repair attempt cannot record them.
             if only_refusals_fail(&summary) || round >= first.saturating_add(limit) {
@@ -145,9 +147,6 @@ pub(crate) async fn newest_summary(
     plan: &Plan,
 ) -> std::result::Result<Option<ValidationSummary>, StoreError> {
     let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-    let stored = store
-        .read(move |tx| tx.newest_validation_run(id, attempt))
-        .await?;
-    let summary = stored.map(serde_json::from_value).transpose();
-    summary.map_err(StoreError::internal)
+    let read = store.read(move |tx| tx.newest_validation_run(id, attempt));
+    read.await
 }

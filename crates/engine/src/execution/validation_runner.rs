@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleveragents_domain::automation::guards::{Approval, GuardedCall, ToolEffect};
+use cleveragents_domain::automation::guards::{Approval, GuardedCall};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::ToolAccess;
 use cleveragents_domain::validation::applicable::ApplicableValidation;
@@ -133,7 +133,7 @@ impl ValidationRunner {
         }
         let call = GuardedCall {
             tool: name,
-            effect: ToolEffect::Read,
+            access: ToolAccess::ReadOnly,
             calls_so_far: 0,
             cost_so_far: 0.0,
             approval: Approval::Missing,
@@ -159,7 +159,6 @@ impl ValidationRunner {
     }
 }
 
-/// Returns the kept output as text.
 fn output_text(kept: &TruncatedOutput) -> String {
     let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (start, end) = (lossy(&kept.start), lossy(&kept.end));

@@ -53,6 +53,8 @@ impl Validator<'_> {
             summary = &mut work => return Ok(Ok(summary?)),
             why = stop_receiver.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(StopReason::Cancelled),
         };
+        // The work is awaited after the signal: its processes must be gone before the sandbox is
+        // used again.
         stop.stop(why);
         work.await?;
         Ok(Err(why))
@@ -65,6 +67,7 @@ impl Validator<'_> {
         stop: &StopSignal,
     ) -> Result<ValidationSummary> {
         let all = self.gates(workspace).await?;
+        // One limit for all sandboxes of the round, because they share the machine.
         let slots = Arc::new(Semaphore::new(self.services.policy.parallel_validations));
         let guards = self.plan.brief.automation_profile.guards.clone();
         let validation_round = ValidationRound {
@@ -88,6 +91,7 @@ impl Validator<'_> {
             }
         }
         for result in &mut results {
+            // The output of a command may print a secret, and results are stored.
             let hide = |text: &String| self.services.secrets.hide(text).into_owned();
             result.message = result.message.as_ref().map(hide);
             result
@@ -106,6 +110,7 @@ impl Validator<'_> {
         validation_round: &ValidationRound<'_>,
     ) -> Result<Vec<ValidationResult>> {
         let round = validation_round.round;
+        // Exclusive for the whole round: validations may change files, and calls must not see that.
         let open_sandbox = Arc::new(Arc::clone(&handle.lock).write_owned().await);
         let mut work = JoinSet::new();
         for one in all {
@@ -119,6 +124,7 @@ impl Validator<'_> {
             };
             let slots = Arc::clone(&validation_round.slots);
             work.spawn(async move {
+                // Taken before the blocking thread, so that waiting validations hold none.
                 let slot = slots.acquire_owned().await;
                 let validation = spawn_blocking(move || {
                     let began = Instant::now();
@@ -143,28 +149,25 @@ impl Validator<'_> {
             reason: "a validation still reads its sandbox".to_owned(),
         })?;
         let stop = validation_round.stop.clone();
+        // The tree must be the captured one before the lock is released.
         spawn_blocking(move || reset_sandbox(open_sandbox, &stop)).await??;
         Ok(results)
     }
 
-    /// Returns the plan's checks and the validations attached to its resources.
+    /// Returns the plan's checks and the validations attached to the resources of the workspace.
     pub(super) async fn gates(&self, workspace: &Workspace) -> Result<Vec<ValidationGate>> {
         let plan = self.plan;
         let (id, projects) = (plan.identity.plan_id, plan.brief.projects.clone());
-        let (records, attachments, validations) = self
+        let (attachments, validations) = self
             .services
             .store
-            .read(move |tx| {
-                Ok::<_, StoreError>((tx.sandboxes_of(id)?, tx.attachments()?, tx.validations()?))
-            })
+            .read(move |tx| Ok::<_, StoreError>((tx.attachments()?, tx.validations()?)))
             .await?;
-        let resources: Vec<PlanResource> = records
-            .into_iter()
-            .map(|record| PlanResource {
-                id: record.resource_id,
-                name: record.resource_name,
-            })
-            .collect();
+        let resources = workspace.sandboxes.iter().map(|handle| PlanResource {
+            id: handle.resource_id,
+            name: handle.resource.clone(),
+        });
+        let resources: Vec<PlanResource> = resources.collect();
         let target = ValidationTarget {
             plan: id,
             projects: &projects,
@@ -184,18 +187,12 @@ impl Validator<'_> {
         };
         let mut all: Vec<ValidationGate> = attached.into_iter().map(gate).collect();
         for resource in resources {
-            if workspace
-                .sandboxes
-                .iter()
-                .any(|it| it.resource == resource.name)
-            {
-                let checks = plan.brief.checks.iter().zip(1_u32..);
-                for (check, number) in checks {
-                    all.push(ValidationGate {
-                        applicable: self.check_validation(&resource, check, number)?,
-                        origin: GateOrigin::Check,
-                    });
-                }
+            let checks = plan.brief.checks.iter().zip(1_u32..);
+            for (check, number) in checks {
+                all.push(ValidationGate {
+                    applicable: self.check_validation(&resource, check, number)?,
+                    origin: GateOrigin::Check,
+                });
             }
         }
         Ok(all)

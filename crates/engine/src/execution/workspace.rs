@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cleveragents_domain::event::payloads::{SandboxIntended, SandboxStateChanged};
-use cleveragents_domain::id::{PlanId, SandboxId};
+use cleveragents_domain::id::{PlanId, ResourceId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{
     AbsolutePath, BaseSource, NamespacedName, NewEvent, Plan, Resource, ResourcePath, StreamId,
@@ -16,7 +16,7 @@ use cleveragents_domain::{
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::error::{ExecutionError, Result, WrongNode};
+use super::error::{ExecutionError, LocalOperation, Result, WrongNode};
 use super::removed_sandboxes::{RedoCommand, is_removed, removed_error};
 use super::runner::{RefusalKind, ToolRefusal};
 use crate::journal::new_event;
@@ -32,7 +32,20 @@ use cleveragents_ports::{Ids, StopSignal, StoreError, StoreOperation, Transactio
 pub struct SandboxHandle {
     pub id: SandboxId,
     pub resource: NamespacedName,
+    pub resource_id: ResourceId,
     pub(super) lock: Arc<RwLock<OpenSandbox>>,
+}
+
+impl SandboxHandle {
+    /// Returns a handle for an open sandbox with this tree.
+    pub(super) fn new(record: &SandboxRecord, sandbox: Box<dyn Sandbox>, tree: TreeId) -> Self {
+        Self {
+            id: record.id,
+            resource: record.resource_name.clone(),
+            resource_id: record.resource_id,
+            lock: Arc::new(RwLock::new(OpenSandbox { sandbox, tree })),
+        }
+    }
 }
 
 /// The state guarded by the lock of a [`SandboxHandle`].
@@ -122,13 +135,22 @@ impl SandboxOpener {
                 let mut resources: Vec<Resource> = Vec::new();
                 for project in &projects {
                     for resource in tx.resources_of(project)? {
+                        // Two projects may share a resource. Two sandboxes of it would conflict at
+                        // Apply.
                         if !resources.iter().any(|known| known.id == resource.id) {
                             resources.push(resource);
                         }
                     }
                 }
+                // The node of the claimed run, which is this one: paths of sandboxes are valid only
+                // there.
                 let node = tx.run_of(id)?.map(|run| run.node);
-                require_local_sandboxes(tx, id, &node.unwrap_or_default(), "plan execute")?;
+                require_local_sandboxes(
+                    tx,
+                    id,
+                    &node.unwrap_or_default(),
+                    LocalOperation::Execute,
+                )?;
                 Ok::<_, ExecutionError>((resources, tx.sandboxes_of(id)?))
             })
             .await?;
@@ -165,6 +187,8 @@ impl SandboxOpener {
             node: None,
             state: SandboxState::Creating,
             folder: FolderState::Kept,
+            // Unknown until the sandbox exists. A crash before `confirm` leaves this state, and the
+            // next owner creates it again under the same id (law 9).
             base_tree: None,
             base_commit: None,
             tree: None,
@@ -210,11 +234,8 @@ impl SandboxOpener {
         let sandboxes = Arc::clone(&self.sandboxes);
         let id = record.id;
         let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;
-        workspace.sandboxes.push(SandboxHandle {
-            id,
-            resource: record.resource_name,
-            lock: Arc::new(RwLock::new(OpenSandbox { sandbox, tree })),
-        });
+        let handle = SandboxHandle::new(&record, sandbox, tree);
+        workspace.sandboxes.push(handle);
         Ok(())
     }
 
@@ -229,6 +250,7 @@ impl SandboxOpener {
             resource: record.resource_path.clone(),
             resource_type: record.resource_type,
             base: record.base,
+            // Hashes, not a yes or no: the consent covers the content that the user saw.
             trusted_includes: self.trusted_includes(&record.resource_path).await?,
         };
         let sandboxes = Arc::clone(&self.sandboxes);
@@ -264,6 +286,7 @@ impl SandboxOpener {
         let looked_at = record.clone();
         spawn_blocking(move || {
             if is_removed(&*sandboxes, &looked_at)? {
+                // Never created anew here: its recorded calls would be missing from the files.
                 return Err(removed_error(&looked_at, RedoCommand::Execute));
             }
             // A previous owner may have changed the recorded base (rebase) and died before it
@@ -294,6 +317,7 @@ impl SandboxOpener {
         let actor = self.owner.actor();
         self.owner
             .write(self.operation("sandbox.confirm"), move |tx| {
+                // Read for the event. The version column guards the update itself.
                 let before = tx.sandbox(record.id)?;
                 let mut record = SandboxRecord {
                     updated_at: tx.now()?,
@@ -358,7 +382,7 @@ pub(crate) fn require_local_sandboxes(
     tx: &mut dyn Transaction,
     plan: PlanId,
     this_node: &str,
-    command: &'static str,
+    operation: LocalOperation,
 ) -> Result<()> {
     for record in tx.sandboxes_of(plan)? {
         if let Some(node) = record.other_node(this_node) {
@@ -366,7 +390,7 @@ pub(crate) fn require_local_sandboxes(
                 plan,
                 resource: record.resource_name.clone(),
                 node: node.to_owned(),
-                command,
+                operation,
             }
             .into());
         }

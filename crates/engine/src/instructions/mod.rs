@@ -34,7 +34,7 @@ pub struct UnreadablePath {
 /// Maximum number of warnings.
 const WARNINGS_MAXIMUM: usize = 20;
 
-/// What was left out; warnings beyond the maximum are only counted.
+/// Warnings about omitted texts; those beyond the maximum are only counted.
 #[derive(Debug, Default)]
 struct Warnings {
     kept: Vec<String>,

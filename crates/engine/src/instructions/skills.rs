@@ -61,7 +61,6 @@ impl Skills {
     }
 }
 
-/// Returns the skills of a resource.
 pub fn find_skills(files: &dyn ResourceFiles) -> Skills {
     let mut warnings = Warnings::default();
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();

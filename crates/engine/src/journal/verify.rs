@@ -1,7 +1,7 @@
 //! Verifies a stream of the journal on one snapshot.
 
-use cleveragents_domain::StreamId;
-use cleveragents_ports::journal_verification::{ChainFault, Verification, verify_stream};
+use cleveragents_domain::{ChainFault, StreamId};
+use cleveragents_ports::journal_verification::{Verification, verify_stream};
 use cleveragents_ports::{Result, StoreHandle};
 
 /// Verifies `stream` on one snapshot. With `expect`, its head must have that hash, which detects a

@@ -1,21 +1,36 @@
-//! Registers, replaces and archives actions; one transaction each.
+//! The registry of actions. Each change is one transaction.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cleveragents_domain::event::payloads::{ActionArchived, ActionCreated, ActionUpdated};
 use cleveragents_domain::id::ActionId;
 use cleveragents_domain::{Action, ActionState, NamespacedName, StreamId};
 
-use super::PlanLifecycle;
 use super::error::Result;
 use crate::actors::RegistryChange;
 use crate::journal::new_event;
 use cleveragents_definitions::ActionDraft;
-use cleveragents_ports::{StoreError, Transaction};
+use cleveragents_ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
-impl PlanLifecycle {
+/// Registers, replaces, archives and returns actions.
+#[derive(Debug, Clone)]
+pub struct ActionRegistry {
+    store: StoreHandle,
+    ids: Arc<dyn Ids>,
+}
+
+impl ActionRegistry {
+    pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
+        Self { store, ids }
+    }
+
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
+    }
+
     /// Registers a new action. Fails if the name is taken; of two concurrent calls one fails.
-    pub async fn create_action(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
+    pub async fn create(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
         self.store
@@ -35,7 +50,7 @@ impl PlanLifecycle {
 
     /// Replaces an action of the same name, or registers it. Existing plans keep the definition
     /// they were created with.
-    pub async fn update_action(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
+    pub async fn update(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
         self.store
@@ -58,11 +73,11 @@ impl PlanLifecycle {
     }
 
     /// Archives an action. Idempotent.
-    pub async fn archive_action(&self, name: NamespacedName, actor: &str) -> Result<Action> {
+    pub async fn archive(&self, name: NamespacedName, actor: &str) -> Result<Action> {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("action.archive"), move |tx| {
-                let (action, before) = retry_on_conflict(tx, |tx| archive(tx, &name))?;
+                let (action, before) = retry_on_conflict(tx, |tx| archive_action(tx, &name))?;
                 if before == ActionState::Archived {
                     return Ok(action);
                 }
@@ -81,7 +96,7 @@ impl PlanLifecycle {
     }
 
     /// Returns all actions, newest first, and how often each was used.
-    pub async fn actions(&self) -> Result<(Vec<Action>, BTreeMap<ActionId, u64>)> {
+    pub async fn list(&self) -> Result<(Vec<Action>, BTreeMap<ActionId, u64>)> {
         self.store
             .read(|tx| Ok((tx.actions()?, tx.action_uses()?)))
             .await
@@ -126,7 +141,7 @@ fn upsert_action(
 }
 
 /// Archives the action. Returns it with its previous state.
-fn archive(
+fn archive_action(
     tx: &mut dyn Transaction,
     name: &NamespacedName,
 ) -> Result<(Action, ActionState), StoreError> {

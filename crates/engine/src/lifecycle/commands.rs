@@ -52,12 +52,17 @@ impl PlanLifecycle {
             actor: actor.to_owned(),
             reason: Some(reason.to_owned()),
         };
+        // Asked before the transaction, which must not wait for the operating system (law 7). It is
+        // compared with the locked run below.
         let known = self.proven_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.cancel"), move |tx| {
+                // Locks the run before the plan, as `release` does. A cancel is therefore seen by
+                // the owner, or finds the plan without one.
                 let run = tx.run_for_update(request.plan)?;
                 let plan = tx.plan_for_update(request.plan)?;
+                // A finished plan needs no message, even if its owner has not released it yet.
                 let owned = !is_unchanged(&plan, request.requested)
                     && live_run(tx, run.as_ref(), known)?.is_some();
                 if !owned {
@@ -120,6 +125,7 @@ impl PlanLifecycle {
         let ids = Arc::clone(&self.ids);
         self.store
             .write(self.operation("plan.prompt"), move |tx| {
+                // The same order as for a cancel: run, then plan.
                 let run = tx.run_for_update(request.plan)?;
                 let plan = tx.plan_for_update(request.plan)?;
                 if plan.position.is_terminal() {

@@ -1,9 +1,10 @@
 //! Errors of the lifecycle.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFile, TrustState};
+use cleveragents_domain::{
+    IllegalMove, NamespacedName, Phase, Plan, PreflightFailure, RepositoryFile, TrustState,
+};
 
-use super::preflight::PreflightFailure;
 use crate::runs::RunService;
 use crate::secrets::references::ReferenceError;
 use cleveragents_definitions::{GivenArgumentError, TemplateError};

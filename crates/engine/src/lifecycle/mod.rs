@@ -10,7 +10,7 @@ mod budget;
 pub(crate) mod commands;
 mod error;
 pub(crate) mod moves;
-mod owner;
+mod owner_moves;
 mod preflight;
 mod proven_owner;
 mod removal;
@@ -25,11 +25,13 @@ use cleveragents_domain::id::{IdFragment, PlanId};
 use crate::secrets::Secrets;
 use cleveragents_ports::{Ids, Liveness, PlanFilter, PlanPage, StoreHandle, StoreOperation};
 
+pub use actions::ActionRegistry;
 pub(crate) use actions::retry_on_conflict;
 pub use commands::{CancelOutcome, MessageRecipient, PromptOutcome};
 pub use error::{LifecycleError, Result};
 pub use moves::{PlanMoveOutcome, phase_operation};
-pub use preflight::{CHECKS, Preflight, PreflightFailure, PreflightProbe};
+pub use owner_moves::PlanOwner;
+pub use preflight::{Preflight, PreflightProbe};
 pub use removal::{PlanPurgeRequest, PurgeOutcome};
 pub use use_action::{ActionChoice, UseActionRequest};
 

@@ -22,7 +22,6 @@ use cleveragents_ports::{Ids, OperationOutcome, Transaction};
 /// Outcome of a requested move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PlanMoveOutcome {
-    /// The moved plan.
     Moved(Plan),
     /// The plan already has the requested state, or can never move again.
     // Databases contain the old name.
@@ -38,7 +37,6 @@ impl PlanMoveOutcome {
     }
 }
 
-/// A requested move.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanMoveRequest {
     pub(crate) plan: PlanId,
@@ -63,6 +61,7 @@ pub(crate) fn move_plan(
     request: &PlanMoveRequest,
     policy: RepeatPolicy,
 ) -> Result<PlanMoveOutcome> {
+    // Locked before it is checked (law 1): the position cannot change until this transaction ends.
     let plan = tx.plan_for_update(request.plan)?;
     let illegal = |illegal| LifecycleError::Illegal {
         plan: request.plan,
@@ -88,11 +87,13 @@ pub(crate) fn move_plan(
     ) {
         next.error_message.clone_from(&request.reason);
     }
+    // Also guarded by the version column (law 1).
     next.version = tx.update_plan(&next)?;
     count_outcome(tx, &plan, request.requested)?;
     if request.requested == Move::Revert {
         record_intervention(tx, ids, &plan, request, "Why go back to strategize?")?;
     }
+    // Appended in the transaction of the move (law 2). The stream is the last lock.
     let event = move_event(&plan, &next, request)?;
     tx.append(StreamId::Plan(request.plan), &[event])?;
     if enters_phase(request.requested) {
@@ -197,12 +198,15 @@ pub(crate) fn enter_phase(
     actor: &str,
 ) -> Result<()> {
     let id = plan.identity.plan_id;
+    // Read in this transaction, so that a rule added at the same moment counts in this phase or the
+    // next.
     let effective = effective_invariants(tx, ids, plan)?;
     let now = tx.now()?;
     let mut active = active_rules(tx, id)?;
     let decide =
         |invariant| enforcement_decision(plan, invariant, DecisionId::new(ids.next()), now);
     let mut decisions: Vec<Decision> = effective.iter().map(decide).collect();
+    // Rules that stay keep their decisions, which other decisions may depend on.
     decisions.retain(|decision| active.remove(&rule_key(decision)).is_none());
     let withdrawn: Vec<DecisionId> = active.into_values().collect();
     tx.supersede(id, &withdrawn)?;
@@ -217,6 +221,7 @@ pub(crate) fn enter_phase(
         events.push(new_event(actor, &record)?);
     }
     let added = decisions.len() as u64;
+    // The store assigns the numbers (law 11); the events contain them.
     for (mut decision, place) in decisions.into_iter().zip(places) {
         decision.sequence_number = place;
         events.push(new_event(actor, &InvariantEnforced(decision))?);
@@ -271,6 +276,7 @@ pub(crate) fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
             InvariantScopeKind::Action => InvariantScope::Action(plan.brief.action_name.clone()),
             _ => InvariantScope::Plan(plan.identity.plan_id),
         },
+        // A frozen rule is stored without this flag.
         non_overridable: false,
         created_at: plan.timestamps.created_at,
     };

@@ -1,11 +1,11 @@
 //! Checks before a plan is worked on. Every check runs; the error lists every failure.
 
-use std::fmt;
 use std::fmt::Debug;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Plan, PlanBrief, Resource};
-use serde::Serialize;
+use cleveragents_domain::{
+    NamespacedName, Plan, PlanBrief, PreflightCheck, PreflightFailure, Resource,
+};
 
 use super::error::{LifecycleError, Result};
 use cleveragents_ports::{StoreError, StoreHandle};
@@ -33,34 +33,6 @@ pub trait PreflightProbe: Send + Sync + Debug {
     fn check_checkpoints(&self, resource: &Resource) -> std::result::Result<(), String>;
 }
 
-/// The names of the checks, in the order in which they run.
-pub const CHECKS: [&str; 10] = [
-    "schema",
-    "actors",
-    "models",
-    "tools",
-    "profile",
-    "budget",
-    "projects",
-    "resources",
-    "sandbox",
-    "rollback",
-];
-
-/// A failed check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PreflightFailure {
-    /// One of [`CHECKS`].
-    pub check: &'static str,
-    pub reason: String,
-}
-
-impl fmt::Display for PreflightFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.check, self.reason)
-    }
-}
-
 /// A plan with the data that the checks need.
 #[derive(Debug, Clone)]
 pub struct Preflight {
@@ -86,6 +58,7 @@ impl Preflight {
                 for project in &projects {
                     match tx.project(project) {
                         Ok(_) => resources.extend(tx.resources_of(project)?),
+                        // Collected, not returned: the user gets all failures in one answer.
                         Err(StoreError::NotFound { .. }) => missing_projects.push(project.clone()),
                         Err(error) => return Err(error),
                     }
@@ -105,7 +78,7 @@ impl Preflight {
         let brief = &self.plan.brief;
         let mut failures = PreflightFailures::default();
         for problem in brief.problems() {
-            failures.add("schema", problem.to_string());
+            failures.add(PreflightCheck::Schema, problem.to_string());
         }
         check_actors(brief, probe, &mut failures);
         check_tools(brief, probe, &mut failures);
@@ -123,24 +96,27 @@ impl Preflight {
 
     fn check_resources(&self, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
         for project in &self.missing_projects {
-            failures.add("projects", format!("project {project} was deleted"));
+            failures.add(
+                PreflightCheck::Projects,
+                format!("project {project} was deleted"),
+            );
         }
         if self.missing_projects.is_empty() && self.resources.is_empty() {
             let nothing = "no project of the plan has a resource";
-            failures.add("resources", nothing.to_owned());
+            failures.add(PreflightCheck::Resources, nothing.to_owned());
         }
         let profile = &self.plan.brief.automation_profile;
         for resource in &self.resources {
             // Further checks of an unreadable resource would only repeat the failure.
             if let Err(reason) = probe.check_readable(resource) {
-                failures.add("resources", reason);
+                failures.add(PreflightCheck::Resources, reason);
                 continue;
             }
             if profile.require_sandbox {
-                failures.add_if_err("sandbox", probe.check_sandbox(resource));
+                failures.add_if_err(PreflightCheck::Sandbox, probe.check_sandbox(resource));
             }
             if profile.require_checkpoints {
-                failures.add_if_err("rollback", probe.check_checkpoints(resource));
+                failures.add_if_err(PreflightCheck::Rollback, probe.check_checkpoints(resource));
             }
         }
     }
@@ -151,7 +127,7 @@ impl Preflight {
 struct PreflightFailures(Vec<PreflightFailure>);
 
 impl PreflightFailures {
-    fn add(&mut self, check: &'static str, reason: String) {
+    fn add(&mut self, check: PreflightCheck, reason: String) {
         let failure = PreflightFailure { check, reason };
         // One actor may have several roles.
         if !self.0.contains(&failure) {
@@ -159,7 +135,7 @@ impl PreflightFailures {
         }
     }
 
-    fn add_if_err(&mut self, check: &'static str, answer: std::result::Result<(), String>) {
+    fn add_if_err(&mut self, check: PreflightCheck, answer: std::result::Result<(), String>) {
         if let Err(reason) = answer {
             self.add(check, reason);
         }
@@ -168,8 +144,8 @@ impl PreflightFailures {
 
 fn check_actors(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
     for name in brief.actors.names() {
-        failures.add_if_err("actors", probe.check_actor(name));
-        failures.add_if_err("models", probe.check_model(name));
+        failures.add_if_err(PreflightCheck::Actors, probe.check_actor(name));
+        failures.add_if_err(PreflightCheck::Models, probe.check_model(name));
     }
 }
 
@@ -177,7 +153,7 @@ fn check_actors(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut Pr
 fn check_tools(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
     let allowed = &brief.automation_profile.guards.tool_allowlist;
     for name in brief.skills.iter().chain(allowed) {
-        failures.add_if_err("tools", probe.check_tool(name));
+        failures.add_if_err(PreflightCheck::Tools, probe.check_tool(name));
     }
 }
 
@@ -188,15 +164,15 @@ fn check_profile(brief: &PlanBrief, failures: &mut PreflightFailures) {
     let denied = |name: &&NamespacedName| guards.tool_denylist.contains(name);
     for name in guards.tool_allowlist.iter().filter(denied) {
         let both = format!("{name} is both allowed and denied by {}", profile.name);
-        failures.add("profile", both);
+        failures.add(PreflightCheck::Profile, both);
     }
     for name in brief.skills.iter().filter(denied) {
         let needed = format!("the action needs {name}, which {} denies", profile.name);
-        failures.add("profile", needed);
+        failures.add(PreflightCheck::Profile, needed);
     }
     if guards.max_tool_calls_per_step == Some(0) {
         let none = format!("{} allows no tool call in a step", profile.name);
-        failures.add("profile", none);
+        failures.add(PreflightCheck::Profile, none);
     }
 }
 
@@ -209,19 +185,26 @@ fn check_budget(brief: &PlanBrief, failures: &mut PreflightFailures) {
         (budget.wall == Some(0), "time"),
     ] {
         if nothing {
-            failures.add("budget", format!("the action's budget has no {what}"));
+            failures.add(
+                PreflightCheck::Budget,
+                format!("the action's budget has no {what}"),
+            );
         }
     }
     match (profile.guards.max_total_cost, budget.usd) {
+        // `NaN` compares as neither above nor below, so it would pass the next check.
         (Some(limit), _) if limit.is_nan() || limit <= 0.0 => {
-            failures.add("budget", format!("{} allows no cost at all", profile.name));
+            failures.add(
+                PreflightCheck::Budget,
+                format!("{} allows no cost at all", profile.name),
+            );
         }
         (Some(limit), Some(usd)) if limit < usd => {
             let above = format!(
                 "the action's budget of {usd:.2} USD is above the {limit:.2} USD that {} allows",
                 profile.name
             );
-            failures.add("budget", above);
+            failures.add(PreflightCheck::Budget, above);
         }
         _ => {}
     }

@@ -72,13 +72,16 @@ impl PlanLifecycle {
         self.store
             .write(self.operation("plan.purge"), move |tx| {
                 let run = hold_unowned(tx, erasure.plan, known)?;
+                // A deleted plan still has a journal, so its absence is no error.
                 hold_plan_if_exists(tx, erasure.plan)?;
+                // A suspended owner must not append payloads to the range that is erased.
                 evict(tx, run.as_ref(), &erasure.actor)?;
                 let stream = StreamId::Plan(erasure.plan);
                 let places = erasable_places(tx, &erasure)?;
                 if places.is_empty() {
                     let head = tx.head(stream)?;
                     return match head.stream_seq {
+                        // No event at all means that the plan never existed.
                         0 => Err(missing_journal_error(erasure.plan).into()),
                         _ => Ok(PurgeOutcome {
                             payloads: 0,
@@ -127,6 +130,7 @@ fn erasable_places(tx: &mut dyn Transaction, erasure: &PlanPurgeRequest) -> Resu
             if event.stream_seq > last {
                 return Ok(places);
             }
+            // The record of an earlier purge proves it, so it is never erased.
             if event.payload.is_some() && event.kind != EventKind::PayloadPurged {
                 places.push(event.stream_seq);
             }

@@ -57,6 +57,8 @@ impl RequestFingerprint {
     /// Whether `stored` is a fingerprint of the same request, in the version in which it was
     /// written.
     pub(super) fn matches(&self, stored: &str) -> bool {
+        // Compared in the version in which it was stored, so that keys of older versions stay
+        // valid.
         if stored.starts_with(PREFIX) {
             stored == self.current
         } else {
@@ -77,6 +79,7 @@ fn current(request: &UseActionRequest, secrets: &Secrets) -> Result<String, Stor
             ActionChoice::Repository(action) => unregistered(&action.draft)?,
         },
         projects: &request.projects,
+        // Masked: the fingerprint is stored, and a hash of a short secret could be guessed.
         arguments: hidden_arguments(request, secrets),
         automation_profile: &request.automation_profile,
         invariants: &request.invariants,

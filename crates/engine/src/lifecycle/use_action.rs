@@ -77,8 +77,11 @@ impl PlanLifecycle {
     /// Creates a plan at `strategize/queued`; does no work. The plan, the use of the action, the
     /// root decision and the first events are one commit.
     pub async fn use_action(&self, request: UseActionRequest) -> Result<Plan> {
+        // Computed outside the transaction, whose closure may run more than once.
         let fingerprint = RequestFingerprint::new(&request, &self.secrets)?;
         let operation = match &request.idempotency_key {
+            // The store returns the result of the first request with this key (law 12). Its content
+            // is compared below, because a key alone does not identify a request.
             Some(key) => StoreOperation::keyed(key, "plan.use"),
             None => self.operation("plan.use"),
         };
@@ -89,7 +92,7 @@ impl PlanLifecycle {
         let created: CreatedPlan = self
             .store
             .write(operation, move |tx| {
-                let plan = create_plan(tx, &*ids, (&request, &secrets))?;
+                let plan = create_plan(tx, &*ids, &request, &secrets)?;
                 Ok::<_, LifecycleError>(CreatedPlan {
                     plan,
                     request: stored.clone(),
@@ -127,12 +130,14 @@ impl PlanLifecycle {
 fn create_plan(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    (request, secrets): (&UseActionRequest, &Secrets),
+    request: &UseActionRequest,
+    secrets: &Secrets,
 ) -> Result<Plan> {
     let now = tx.now()?;
+    // First: projects are locked before the rows that refer to them.
     let projects = hold_projects(tx, &request.projects)?;
     let id = PlanId::new(ids.next());
-    let action = take_action(tx, &request.action, id, (ActionId::new(ids.next()), now))?;
+    let action = take_action(tx, &request.action, id, ActionId::new(ids.next()), now)?;
     let brief = build_brief(
         tx,
         ids,
@@ -180,6 +185,7 @@ fn hold_projects(tx: &mut dyn Transaction, names: &[NamespacedName]) -> Result<V
     for name in sorted {
         tx.lock_project(name)?;
     }
+    // Read after the locks, in the order of the request: the first project has precedence.
     names.iter().map(|name| Ok(tx.project(name)?)).collect()
 }
 
@@ -189,10 +195,13 @@ fn take_action(
     tx: &mut dyn Transaction,
     choice: &ActionChoice,
     plan: PlanId,
-    (id, now): (ActionId, Timestamp),
+    id: ActionId,
+    now: Timestamp,
 ) -> Result<Action> {
     match choice {
         ActionChoice::Registered(name) => {
+            // Two plans from one action conflict on its row. Only a single-use action may fail for
+            // that.
             let used = retry_on_conflict(tx, |tx| {
                 let action = tx.action(name)?;
                 tx.use_action(&action)?;
@@ -200,12 +209,12 @@ fn take_action(
             });
             Ok(used?)
         }
-        ActionChoice::Given(draft) => take_given_action(tx, draft, plan, (id, now)),
+        ActionChoice::Given(draft) => take_given_action(tx, draft, plan, id, now),
         ActionChoice::Repository(action) => {
             // Check inside the transaction that uses the action: consent to other content does not
             // count (law 1).
             match trust::trust_state(tx, &action.file)? {
-                TrustState::Trusted => take_given_action(tx, &action.draft, plan, (id, now)),
+                TrustState::Trusted => take_given_action(tx, &action.draft, plan, id, now),
                 state => Err(LifecycleError::NotTrusted {
                     file: Box::new(action.file.clone()),
                     state,
@@ -219,7 +228,8 @@ fn take_given_action(
     tx: &mut dyn Transaction,
     draft: &ActionDraft,
     plan: PlanId,
-    (id, now): (ActionId, Timestamp),
+    id: ActionId,
+    now: Timestamp,
 ) -> Result<Action> {
     if draft.state == ActionState::Archived {
         return Err(LifecycleError::Store(StoreError::Archived {
@@ -227,6 +237,8 @@ fn take_given_action(
             name: draft.name.to_string(),
         }));
     }
+    // The store claims name and content (law 3): of two requests with the same single-use action
+    // one wins.
     if !draft.reusable {
         let content = draft.content_hash().map_err(StoreError::internal)?;
         tx.use_unregistered_action(&draft.name, &content, plan)?;
@@ -334,6 +346,7 @@ fn render_checks(
     let check = |(index, check): (usize, &Check)| {
         let what = format!("checks[{index}].run");
         let run = render(&what, &check.run, values)?;
+        // A check is executed, so its secrets must stay usable. A mask would run as text.
         let run = secrets.to_reference(&run);
         Ok(Check {
             run: run.map_err(|error| LifecycleError::Secret { what, error })?,
@@ -360,6 +373,7 @@ fn reference_secrets(
 
 fn smaller_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
+        // A request may lower the budget of an action, never raise it.
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
@@ -388,6 +402,7 @@ fn resolve_profile(
     let request = inputs.request;
     let (name, source) = user_profile(inputs);
     let mut profile = load_profile(tx, name)?;
+    // The user named this profile for this plan, which overrides the wish of a repository.
     if source == ProfileSource::Plan {
         return Ok((profile, source));
     }
@@ -413,6 +428,7 @@ fn resolve_profile(
 fn user_profile<'a>(inputs: &'a PlanInputs<'_>) -> (&'a ProfileName, ProfileSource) {
     let request = inputs.request;
     let of_action = match request.action {
+        // Untrusted text must not choose the profile. It can only tighten the chosen one.
         ActionChoice::Repository(_) => None,
         ActionChoice::Registered(_) | ActionChoice::Given(_) => {
             inputs.action.automation_profile.as_ref()

@@ -27,7 +27,6 @@ pub struct LocatedResource {
     pub resource_type: ResourceType,
 }
 
-/// A project to create.
 #[derive(Debug, Clone)]
 pub struct NewProject {
     pub name: NamespacedName,

@@ -17,7 +17,7 @@ use crate::lifecycle::commands::{live_run, move_unowned_plan};
 use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest};
 use cleveragents_ports::{Ids, PlanFilter, StoreError, Transaction};
 
-/// What to do with unfinished plans.
+/// Treatment of unfinished plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivePlanPolicy {
     /// Fail.

@@ -12,7 +12,6 @@ use super::{ProjectService, append_events};
 use crate::journal::new_event;
 use cleveragents_ports::{StoreError, UniqueKey};
 
-/// Outcome of linking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkOutcome {
     New,
@@ -22,7 +21,6 @@ pub enum LinkOutcome {
     Unchanged,
 }
 
-/// Outcome of unlinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnlinkOutcome {
     Done,

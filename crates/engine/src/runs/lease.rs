@@ -51,6 +51,8 @@ impl FencedWriter {
         let lease = self.lease.clone();
         self.store
             .write(operation, move |tx| {
+                // First in the transaction: the fence locks the run, and locks are taken in the
+                // order run, plan, outcome, stream.
                 tx.fence(&lease)?;
                 change(tx)
             })
@@ -106,6 +108,7 @@ impl RunLease {
     pub async fn heartbeat(&self) -> Result<Lease> {
         let lease = self.lease.clone();
         self.store
+            // Has no stored result (law 12): a repeated heartbeat only extends the lease again.
             .write(StoreOperation::idempotent("run.heartbeat"), move |tx| {
                 tx.heartbeat(&lease, LEASE)
             })
@@ -121,11 +124,14 @@ impl RunLease {
             Arc::clone(&self.ids),
             self.lease.clone(),
         );
+        // A task of its own: the owner's work may not yield for longer than a lease lasts.
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(HEARTBEAT).await;
                 match beat.heartbeat().await {
                     Ok(_) => {}
+                    // Not lost yet: the lease outlives several heartbeats. If it expires, the next
+                    // fenced write fails.
                     Err(error) if error.is_temporary() => {
                         tracing::warn!(%error, plan = %beat.lease.plan, "heartbeat not written");
                     }
@@ -154,6 +160,8 @@ impl RunLease {
             .write(StoreOperation::new(&*self.ids, "run.release"), move |tx| {
                 tx.run_for_update(lease.plan)?;
                 if tx.pending_messages(lease.plan, &[MessageKind::Cancel])? > 0 {
+                    // `CancelRequested` says that the lease is still held, so this transaction must
+                    // prove it.
                     tx.fence(&lease)?;
                     return Ok(false);
                 }
@@ -177,7 +185,7 @@ impl RunLease {
     }
 }
 
-#[must_use = "a run that was not given back has messages to take first"]
+#[must_use = "a run that was not released has messages to handle first"]
 #[derive(Debug)]
 pub enum ReleaseOutcome {
     Done,
@@ -193,16 +201,20 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Resolves when the lease is lost.
-    pub async fn lost(&mut self) {
-        // A closed channel means that the task ended without losing the lease, which only a drop
-        // causes.
-        let _ = self.lost.wait_for(|lost| *lost).await;
+    /// Returns a future that resolves when the lease is lost.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut lost = self.lost.clone();
+        async move {
+            // A closed channel means that the task ended without losing the lease, which only a
+            // drop causes.
+            let _ = lost.wait_for(|lost| *lost).await;
+        }
     }
 }
 
 impl Drop for KeepAlive {
     fn drop(&mut self) {
+        // Safe at any point: a heartbeat is one transaction, committed or not.
         self.task.abort();
     }
 }

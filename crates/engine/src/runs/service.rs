@@ -14,9 +14,9 @@ use cleveragents_ports::{
     StoreHandle, StoreOperation, Transaction,
 };
 
-/// How long a lease lasts without a heartbeat.
+/// Lifetime of a lease without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// How often a live owner extends its lease.
+/// Interval at which a live owner extends its lease.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 
 /// Claims runs for this process.
@@ -28,7 +28,6 @@ pub struct RunService {
     owner: OwnerId,
 }
 
-/// Outcome of a claim.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     Won(RunLease),

@@ -13,7 +13,8 @@ pub(super) fn classify_sandbox(
     record: &SandboxRecord,
     plan: &Plan,
     runs: Option<&Holder>,
-    (now, older_than): (Timestamp, Duration),
+    now: Timestamp,
+    older_than: Duration,
 ) -> GcVerdict {
     if let Some(holder) = runs {
         return GcVerdict::Keep(format!("its plan is run by {}", holder.owner));

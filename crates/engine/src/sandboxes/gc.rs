@@ -294,7 +294,7 @@ fn decide(
     let plan = tx.plan(record.plan_id)?;
     let now = tx.now()?;
     Ok(GcDecision {
-        verdict: classify_sandbox(&record, &plan, runs, (now, older_than)),
+        verdict: classify_sandbox(&record, &plan, runs, now, older_than),
         publication: match plan.position.state() {
             PlanState::Applied | PlanState::Cancelled => Publication::Goes,
             _ => Publication::Stays,

@@ -22,7 +22,7 @@ use cleveragents_ports::{Ids, Liveness, StoreError, StoreHandle, StoreOperation}
 
 pub use gc::{GcMode, GcRequest, GcVerdict, SweptSandbox};
 
-/// How long a folder without a record is kept.
+/// Time that a folder without a record is kept.
 pub const UNKNOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// Lists and removes sandboxes.
@@ -59,7 +59,6 @@ pub enum SandboxFolderPresence {
     OnOtherNode,
 }
 
-/// All sandboxes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxOverview {
     /// Recorded ones, newest first.
@@ -68,14 +67,12 @@ pub struct SandboxOverview {
     pub unknown: Vec<SandboxId>,
 }
 
-/// A sandbox with its plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxWithPlan {
     pub sandbox: SandboxListEntry,
     pub plan: Plan,
 }
 
-/// Errors of the sandbox service.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SandboxServiceError {
     #[error(transparent)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Secrets;
 use cleveragents_domain::secret_mask::{find_mask_in, mask_name, mask_range};
 
-/// Why a value cannot be stored as a reference.
+/// Error of a value that cannot be stored as a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     #[error("it contains {mask}, which represents a secret: give the value itself")]

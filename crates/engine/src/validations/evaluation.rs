@@ -15,7 +15,7 @@ use cleveragents_definitions::interpolation::{
 /// Maximum number of arguments of an attachment.
 const ARGUMENTS_MAXIMUM: usize = 100;
 
-/// What to run for a validation, with all templates filled in.
+/// The run of a validation, with all templates filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PreparedValidation {
     /// A command for `sh -c`, evaluated by `ValidationVerdict::from_command`.
@@ -24,7 +24,7 @@ pub enum PreparedValidation {
     Tool { tool: NamespacedName, input: Value },
 }
 
-/// Why arguments do not match a validation.
+/// Error of arguments that do not match a validation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
     #[error("{given:?} is not an argument: write it as NAME=VALUE")]

@@ -28,7 +28,6 @@ use cleveragents_ports::{
     Entity, Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow,
 };
 
-/// Errors of the validation registry.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ValidationRegistryError {
     #[error(transparent)]

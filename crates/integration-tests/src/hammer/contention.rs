@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{ErrorCategory, Phase};
-use cleveragents_engine::recovery::{ErrorRecovery, NewErrorRecord};
+use cleveragents_engine::error_history::{ErrorRecovery, NewErrorRecord};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Ids, LockRequest, Result, Slots, StoreError};

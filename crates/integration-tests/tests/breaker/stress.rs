@@ -45,7 +45,7 @@ struct StressState {
     probes: AtomicU64,
 }
 
-/// What one thread reported to the breaker and received from it.
+/// The reports of one thread to the breaker, and its answers.
 #[derive(Debug, Default)]
 struct ThreadCounts {
     mixed_successes: u64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cleveragents_domain::event::payloads::{ActorErrored, PlanUnapplied, SandboxRemoved};
-use cleveragents_domain::{Event, EventKind, NewEvent, StreamId};
+use cleveragents_domain::{ChainFault, Event, EventKind, NewEvent, StreamId};
 use cleveragents_engine::journal::verify;
 use cleveragents_integration_tests::samples::{event, payload, stream};
 use cleveragents_integration_tests::store_access::{
@@ -11,7 +11,7 @@ use cleveragents_integration_tests::store_access::{
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::journal::{EventHashInput, genesis_hash, payload_hash};
-use cleveragents_ports::journal_verification::{ChainFault, Verification};
+use cleveragents_ports::journal_verification::Verification;
 use cleveragents_ports::{Cursor, StoreError, StoreHandle, StreamHead};
 
 contract! {

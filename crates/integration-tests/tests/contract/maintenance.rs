@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_domain::{Action, Event, EventKind, Plan, StreamId};
+use cleveragents_domain::{Action, ChainFault, Event, EventKind, Plan, StreamId};
 use cleveragents_engine::journal::purge::PurgeRequest;
 use cleveragents_engine::journal::{purge, verify};
 use cleveragents_integration_tests::samples::{action, event, owner, plan, plan_id, stream};
@@ -12,7 +12,6 @@ use cleveragents_integration_tests::test_database::{new_operation, no_progress};
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, raw_sql,
 };
-use cleveragents_ports::journal_verification::ChainFault;
 use cleveragents_ports::{
     BlobHash, LockRequest, StoreError, StoreHandle, StoreOperation, StreamHead,
 };

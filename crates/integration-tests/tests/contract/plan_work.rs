@@ -1,5 +1,6 @@
 //! All records of a plan's work: deleted with the plan, and included in a backup.
 
+use cleveragents_domain::ValidationSummary;
 use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
 use cleveragents_domain::checkpoint::Checkpoint;
@@ -7,11 +8,12 @@ use cleveragents_domain::id::{ChangesetId, CheckpointId, PlanId, SandboxId};
 use cleveragents_domain::model::Usage;
 use cleveragents_domain::model_call::{ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend};
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::execution_samples::{
-    apply, changeset, checkpoint, creation, model_call, process, sandbox, strategy, tool_call, tree,
+    apply, changeset, checkpoint, creation, model_call, process, sandbox, strategy, tool_call,
+    tree, validation_summary,
 };
 use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::at;
@@ -20,7 +22,7 @@ use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Entity, Ids, Result, StoreError, StoreHandle, Transaction};
 use cleveragents_store::{AlteredBackupPolicy, ExistingDataPolicy};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::maintenance::{file, save};
 
@@ -42,7 +44,7 @@ struct StoredPlanWork {
     model_calls: Vec<ModelCallRecord>,
     checkpoints: Vec<Checkpoint>,
     strategy: Option<StrategyRecord>,
-    validations: Option<Value>,
+    validations: Option<ValidationSummary>,
     applies: Vec<ApplyRecord>,
 }
 
@@ -137,11 +139,11 @@ fn insert_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<ChangesetId> {
     let number = tx.insert_strategy(&strategy(plan))?;
     tx.approve_strategy(&StrategyRecord {
         number,
-        approved_by: Some("eva".to_owned()),
+        approved_by: Some(Approver::User("eva".to_owned())),
         approved_at: Some(at(4)),
         ..strategy(plan)
     })?;
-    tx.put_validation_run(plan, 3, 1, &json!({ "failed": ["\0"] }))?;
+    tx.put_validation_run(plan, 3, 1, &validation_summary("\0"))?;
     tx.insert_apply(&apply(plan, place.id))?;
     Ok(open.id)
 }
@@ -194,7 +196,7 @@ fn nothing_can_be_recorded_for_a_deleted_plan(backend: Backend) {
                 .map(drop)
         },
         |tx, plan, _| tx.insert_strategy(&strategy(plan)).map(drop),
-        |tx, plan, _| tx.put_validation_run(plan, 1, 1, &json!(1)),
+        |tx, plan, _| tx.put_validation_run(plan, 1, 1, &validation_summary("1")),
         |tx, plan, sandbox| tx.insert_apply(&apply(plan, sandbox)).map(drop),
         |tx, plan, _| {
             tx.undo_changes(plan, 0, CheckpointId::new(SystemIds.next()))

@@ -78,7 +78,7 @@ fn service_of_presence(opened: &OpenTestDatabase, presence: &Arc<ProcessPresence
     )
 }
 
-/// What a killed process leaves: a lock file without a holder.
+/// The state after a killed process: a lock file without a holder.
 pub(super) fn dead_owner(test_db: &TestDatabase) -> OwnerId {
     let owner = owner();
     let folder = test_db.folder().join("run");
@@ -484,7 +484,7 @@ fn a_heartbeat_keeps_a_lease(backend: Backend) {
             "{refused:?}"
         );
         // The keeper of the lease notifies its owner.
-        let mut keeper = lease.keep_alive();
+        let keeper = lease.keep_alive();
         cleveragents_integration_tests::store_access::with_timeout(keeper.lost()).await;
     });
 }

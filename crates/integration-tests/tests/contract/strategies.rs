@@ -1,7 +1,7 @@
 //! Strategies: the newest is found, and one is approved by its hash, once.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::strategy::{Strategy, StrategyRecord};
+use cleveragents_domain::strategy::{Approver, Strategy, StrategyRecord};
 use cleveragents_integration_tests::assertions::{assert_missing, assert_refused};
 use cleveragents_integration_tests::execution_samples::strategy;
 use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
@@ -34,7 +34,7 @@ async fn newest(store: &StoreHandle, plan: PlanId) -> Option<StrategyRecord> {
 /// The strategy with an approval by `who`.
 fn approved(strategy: &StrategyRecord, who: &str, seconds: i64) -> StrategyRecord {
     StrategyRecord {
-        approved_by: Some(who.to_owned()),
+        approved_by: Some(Approver::User(who.to_owned())),
         approved_at: Some(at(seconds)),
         ..strategy.clone()
     }
@@ -147,7 +147,8 @@ fn the_first_approval_stays(backend: Backend) {
         .await;
         let first = newest(&opened.store, plan).await.unwrap();
         // Approver and time come from the same approval.
-        let who: i64 = first.approved_by.as_deref().unwrap().parse().unwrap();
+        let who = first.approved_by.as_ref().unwrap().to_string();
+        let who: i64 = who.parse().unwrap();
         assert_eq!(first.approved_at, Some(at(who)));
         approve(&opened.store, &approved(&sample, "late", 99))
             .await

@@ -1,13 +1,12 @@
 //! Detects tampering with the journal from outside: SQLite through Python's `sqlite3` module,
 //! PostgreSQL through `psql`. A memory database cannot be accessed from outside.
 
-use cleveragents_domain::StreamId;
+use cleveragents_domain::{ChainFault, StreamId};
 use cleveragents_engine::journal::verify;
 use cleveragents_integration_tests::samples::{event, stream};
 use cleveragents_integration_tests::store_access::{append, events, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, raw_sql};
 use cleveragents_ports::journal::{genesis_hash, payload_hash};
-use cleveragents_ports::journal_verification::ChainFault;
 use cleveragents_ports::{StoreHandle, StreamHead};
 
 contract! {

@@ -105,15 +105,12 @@ fn a_refused_request_leaves_nothing(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
-        let service = &fixture.lifecycle;
-        service
-            .create_action(draft_named("local/old"), "eva")
+        let (service, actions) = (&fixture.lifecycle, &fixture.actions);
+        actions
+            .create(draft_named("local/old"), "eva")
             .await
             .unwrap();
-        service
-            .archive_action(name("local/old"), "eva")
-            .await
-            .unwrap();
+        actions.archive(name("local/old"), "eva").await.unwrap();
         let before = count_rows(&fixture.opened.store).await;
         for (request, part) in invalid_requests() {
             let said = service.use_action(request).await.unwrap_err().to_string();
@@ -174,11 +171,7 @@ fn the_most_specific_profile_is_used(backend: Backend) {
             name: name("local/trusted"),
             ..with_profile
         };
-        fixture
-            .lifecycle
-            .create_action(action, "eva")
-            .await
-            .unwrap();
+        fixture.actions.create(action, "eva").await.unwrap();
         let both = vec![name("local/other"), name("local/careful")];
         let own = Some(ProfileName::BuiltIn(BuiltInProfile::Manual));
         let asked = [
@@ -341,7 +334,7 @@ fn concurrent_single_uses_have_one_winner(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let mut once = draft_named("local/once");
         once.reusable = false;
-        fixture.lifecycle.create_action(once, "eva").await.unwrap();
+        fixture.actions.create(once, "eva").await.unwrap();
         let answers = run_concurrently(16, |_| {
             let service = fixture.lifecycle.clone();
             async move { service.use_action(request_for_action("local/once")).await }
@@ -404,7 +397,7 @@ fn an_action_that_is_given_need_not_be_registered(backend: Backend) {
         };
         let plan = fixture.lifecycle.use_action(given).await.unwrap();
         assert_eq!(plan.brief.action_name, name("local/given"));
-        let missing = store_error(fixture.lifecycle.action(name("local/given")).await);
+        let missing = store_error(fixture.actions.action(name("local/given")).await);
         assert!(matches!(missing, StoreError::NotFound { .. }));
     });
 }

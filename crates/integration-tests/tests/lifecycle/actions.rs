@@ -24,29 +24,26 @@ fn an_action_is_created_replaced_and_archived_on_the_record(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
-        let service = &fixture.lifecycle;
-        let made = service
-            .create_action(draft_named("local/a"), "eva")
-            .await
-            .unwrap();
-        assert_eq!(service.action(name("local/a")).await.unwrap(), made);
-        match store_error(service.create_action(draft_named("local/a"), "eva").await) {
+        let actions = &fixture.actions;
+        let made = actions.create(draft_named("local/a"), "eva").await.unwrap();
+        assert_eq!(actions.action(name("local/a")).await.unwrap(), made);
+        match store_error(actions.create(draft_named("local/a"), "eva").await) {
             StoreError::Taken { holder, .. } => assert_eq!(holder, made.id.to_string()),
             other => panic!("{other} instead of Taken"),
         }
         let mut changed = draft_named("local/a");
         changed.description = "Other".to_owned();
-        let later = service.update_action(changed, "eva").await.unwrap();
+        let later = actions.update(changed, "eva").await.unwrap();
         assert_eq!((later.id, later.version), (made.id, 2));
-        assert_eq!(service.action(name("local/a")).await.unwrap(), later);
-        let new = service.update_action(draft_named("local/b"), "eva").await;
+        assert_eq!(actions.action(name("local/a")).await.unwrap(), later);
+        let new = actions.update(draft_named("local/b"), "eva").await;
         assert_eq!(new.unwrap().version, 1);
-        let archived = service.archive_action(name("local/a"), "eva").await;
+        let archived = actions.archive(name("local/a"), "eva").await;
         let archived = archived.unwrap();
         assert_eq!(archived.state, ActionState::Archived);
-        let again = service.archive_action(name("local/a"), "eva").await;
+        let again = actions.archive(name("local/a"), "eva").await;
         assert_eq!(again.unwrap(), archived);
-        let missing = store_error(service.archive_action(name("local/none"), "eva").await);
+        let missing = store_error(actions.archive(name("local/none"), "eva").await);
         assert!(matches!(missing, StoreError::NotFound { .. }));
         for (kind, times) in [
             (EventKind::ActionCreated, 2),
@@ -63,8 +60,8 @@ fn concurrent_creates_of_one_name_have_one_winner(backend: Backend) {
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let answers = run_concurrently(16, |_| {
-            let service = fixture.lifecycle.clone();
-            async move { service.create_action(draft_named("local/one"), "eva").await }
+            let actions = fixture.actions.clone();
+            async move { actions.create(draft_named("local/one"), "eva").await }
         })
         .await;
         let won: Vec<_> = answers.iter().filter_map(|it| it.as_ref().ok()).collect();
@@ -84,17 +81,15 @@ fn concurrent_action_replacements_all_succeed(backend: Backend) {
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let answers = run_concurrently(16, |task| {
-            let service = fixture.lifecycle.clone();
+            let (service, actions) = (fixture.lifecycle.clone(), fixture.actions.clone());
             async move {
                 let mut draft = draft_named("local/new");
                 draft.description = format!("by {task}");
-                let replaced = service.update_action(draft, "eva").await.unwrap();
+                let replaced = actions.update(draft, "eva").await.unwrap();
                 // A concurrent use applies to the action as it is at that moment.
                 let used = service.use_action(request()).await;
                 used.unwrap();
-                let known = service
-                    .update_action(super::fixture::draft(""), "eva")
-                    .await;
+                let known = actions.update(super::fixture::draft(""), "eva").await;
                 known.unwrap();
                 replaced
             }
@@ -104,10 +99,10 @@ fn concurrent_action_replacements_all_succeed(backend: Backend) {
         versions.sort_unstable();
         assert_eq!(versions, (1..=16).collect::<Vec<_>>());
         let last = answers.iter().find(|action| action.version == 16);
-        let found = fixture.lifecycle.action(name("local/new")).await.unwrap();
+        let found = fixture.actions.action(name("local/new")).await.unwrap();
         assert_eq!(Some(&found), last);
         assert_eq!(system_events(&fixture, EventKind::ActionUpdated).await, 31);
-        let known = fixture.lifecycle.action(draft("").name).await.unwrap();
+        let known = fixture.actions.action(draft("").name).await.unwrap();
         assert_eq!(known.version, 17);
     });
 }
@@ -117,8 +112,8 @@ fn concurrent_archives_take_effect_once(backend: Backend) {
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let answers = run_concurrently(16, |_| {
-            let service = fixture.lifecycle.clone();
-            async move { service.archive_action(name("local/lint"), "eva").await }
+            let actions = fixture.actions.clone();
+            async move { actions.archive(name("local/lint"), "eva").await }
         })
         .await;
         let first = answers[0].clone().unwrap();

@@ -50,8 +50,13 @@ fn expect_unchanged(answer: Result<PlanMoveOutcome, LifecycleError>) -> Plan {
 async fn create_strategized_plan(fixture: &LifecycleFixture) -> Plan {
     let id = fixture.new_plan().await.identity.plan_id;
     let run = fixture.claim(id).await;
-    fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
-    let plan = fixture.lifecycle.complete(&run).await.unwrap();
+    fixture
+        .lifecycle
+        .as_owner(&run)
+        .start(&PassingProbe)
+        .await
+        .unwrap();
+    let plan = fixture.lifecycle.as_owner(&run).complete().await.unwrap();
     release_run(run).await;
     plan
 }
@@ -84,11 +89,21 @@ fn the_owner_of_a_running_plan_is_asked_to_cancel(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        let running = fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
+        let running = fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
         let answer = fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         assert_eq!(answer, CancelOutcome::Requested(running.clone()));
         assert_eq!(fixture.plan(id).await, running);
-        let messages = fixture.lifecycle.take_messages(&run).await.unwrap();
+        let messages = fixture
+            .lifecycle
+            .as_owner(&run)
+            .take_messages()
+            .await
+            .unwrap();
         assert_eq!(messages.len(), 1);
         assert_eq!(messages[0].kind, MessageKind::Cancel);
         assert_eq!(messages[0].body, "enough");
@@ -109,14 +124,15 @@ fn a_late_cancel_gets_the_current_position(backend: Backend) {
         let id = create_strategized_plan(&fixture).await.identity.plan_id;
         let run = fixture.claim(id).await;
         service
-            .advance_as_owner(&run, Phase::Execute)
+            .as_owner(&run)
+            .advance(Phase::Execute)
             .await
             .unwrap();
-        service.start(&run, &PassingProbe).await.unwrap();
-        service.complete(&run).await.unwrap();
-        service.advance_as_owner(&run, Phase::Apply).await.unwrap();
-        service.start(&run, &PassingProbe).await.unwrap();
-        let decided = service.decide(&run).await.unwrap();
+        service.as_owner(&run).start(&PassingProbe).await.unwrap();
+        service.as_owner(&run).complete().await.unwrap();
+        service.as_owner(&run).advance(Phase::Apply).await.unwrap();
+        service.as_owner(&run).start(&PassingProbe).await.unwrap();
+        let decided = service.as_owner(&run).decide().await.unwrap();
         let answer = service.cancel(id, "too late", "eva").await.unwrap();
         assert_eq!(
             answer,
@@ -167,8 +183,8 @@ fn a_plan_is_reverted_three_times(backend: Backend) {
             let again = service.revert(id, Phase::Strategize, "no", "eva").await;
             assert_eq!(expect_unchanged(again), plan);
             let run = fixture.claim(id).await;
-            service.start(&run, &PassingProbe).await.unwrap();
-            service.complete(&run).await.unwrap();
+            service.as_owner(&run).start(&PassingProbe).await.unwrap();
+            service.as_owner(&run).complete().await.unwrap();
             release_run(run).await;
         }
         let elsewhere = service.revert(id, Phase::Execute, "no", "eva").await;
@@ -186,8 +202,18 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
-        fixture.lifecycle.fail(&run, "no net").await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .fail("no net")
+            .await
+            .unwrap();
         let owned = fixture.lifecycle.retry(id, "eva").await;
         match owned {
             Err(LifecycleError::Owned { holder, .. }) => assert_eq!(holder.owner, fixture.owner()),
@@ -199,8 +225,18 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         assert_eq!(plan.error_message, None);
         // Reverting from its own errored state is not counted, and decides the rules again.
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
-        fixture.lifecycle.fail(&run, "no net").await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .fail("no net")
+            .await
+            .unwrap();
         release_run(run).await;
         let back = fixture
             .lifecycle
@@ -223,7 +259,12 @@ fn a_waiting_plan_gets_its_answer(backend: Backend) {
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
         let waiting = WaitReason::Answer { decision: None };
-        let plan = fixture.lifecycle.wait(&run, waiting).await.unwrap();
+        let plan = fixture
+            .lifecycle
+            .as_owner(&run)
+            .wait(waiting)
+            .await
+            .unwrap();
         assert_eq!(plan.position.waiting(), Some(waiting));
         release_run(run).await;
         let answered = fixture.lifecycle.answer(id, Some("blue"), "eva").await;
@@ -257,10 +298,10 @@ fn a_repeated_command_is_answered_while_running(backend: Backend) {
         let id = create_strategized_plan(&fixture).await.identity.plan_id;
         expect_moved(service.advance(id, Phase::Execute, "eva").await);
         let run = fixture.claim(id).await;
-        let running = service.start(&run, &PassingProbe).await.unwrap();
+        let running = service.as_owner(&run).start(&PassingProbe).await.unwrap();
         let repeated = service.advance(id, Phase::Execute, "eva").await;
         assert_eq!(expect_unchanged(repeated), running);
-        let ended = service.cancel_as_owner(&run, "asked to").await.unwrap();
+        let ended = service.as_owner(&run).cancel("asked to").await.unwrap();
         assert_eq!(expect_unchanged(service.retry(id, "eva").await), ended);
         let back = service.revert(id, Phase::Strategize, "no", "eva").await;
         assert_eq!(expect_unchanged(back), ended);

@@ -158,7 +158,7 @@ fn decide(backend: Backend, known: &ConfidenceInputs) -> EscalationDecision {
         let plan = fixture.new_plan().await.identity.plan_id;
         let cautious = BuiltInProfile::Cautious.profile();
         let assessment = assess(&fixture, plan, known.risk).await;
-        assessment.gate(&cautious, ThresholdName::ExecuteCommand)
+        assessment.gate(&cautious, ThresholdName::DecideInExecute)
     })
 }
 
@@ -166,15 +166,28 @@ async fn apply(fixture: &LifecycleFixture) {
     let working_plan = WorkingPlan::start(fixture).await;
     working_plan.execute(fixture).await;
     let lifecycle = &fixture.lifecycle;
-    lifecycle.complete(&working_plan.run).await.unwrap();
-    let advanced = lifecycle.advance_as_owner(&working_plan.run, Phase::Apply);
-    advanced.await.unwrap();
     lifecycle
-        .start(&working_plan.run, &PassingProbe)
+        .as_owner(&working_plan.run)
+        .complete()
         .await
         .unwrap();
-    lifecycle.decide(&working_plan.run).await.unwrap();
-    lifecycle.mark_applied(&working_plan.run).await.unwrap();
+    let owner = lifecycle.as_owner(&working_plan.run);
+    owner.advance(Phase::Apply).await.unwrap();
+    lifecycle
+        .as_owner(&working_plan.run)
+        .start(&PassingProbe)
+        .await
+        .unwrap();
+    lifecycle
+        .as_owner(&working_plan.run)
+        .decide()
+        .await
+        .unwrap();
+    lifecycle
+        .as_owner(&working_plan.run)
+        .mark_applied()
+        .await
+        .unwrap();
     working_plan.release().await;
 }
 
@@ -221,13 +234,15 @@ fn a_phase_counts_once_when_it_ends(backend: Backend) {
         let working_plan = WorkingPlan::start(&fixture).await;
         fixture
             .lifecycle
-            .fail(&working_plan.run, "no net")
+            .as_owner(&working_plan.run)
+            .fail("no net")
             .await
             .unwrap();
         assert!(
             fixture
                 .lifecycle
-                .fail(&working_plan.run, "again")
+                .as_owner(&working_plan.run)
+                .fail("again")
                 .await
                 .is_err()
         );
@@ -249,8 +264,8 @@ fn concurrent_plan_ends_are_all_counted(backend: Backend) {
             let (setup, working) = (Arc::clone(&fixture), Arc::clone(&at_work[number]));
             async move {
                 match number % 4 {
-                    0 => setup.lifecycle.fail(&working.run, "no net").await,
-                    _ => setup.lifecycle.complete(&working.run).await,
+                    0 => setup.lifecycle.as_owner(&working.run).fail("no net").await,
+                    _ => setup.lifecycle.as_owner(&working.run).complete().await,
                 }
             }
         })

@@ -90,7 +90,7 @@ fn concurrent_correction_and_start_are_serialized(backend: Backend) {
                 }),
                 tokio::spawn({
                     let (setup, run) = (Arc::clone(&fixture), Arc::clone(&run));
-                    async move { setup.lifecycle.start(&run, &PassingProbe).await }
+                    async move { setup.lifecycle.as_owner(&run).start(&PassingProbe).await }
                 })
             );
             let (corrected, started) = (corrected.unwrap(), started.unwrap());

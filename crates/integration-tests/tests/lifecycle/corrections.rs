@@ -224,11 +224,14 @@ fn corrections_in_apply_count_as_reversions(backend: Backend) {
 /// Moves the plan to `apply/queued` and releases it there.
 async fn release_at_apply(fixture: &LifecycleFixture, working_plan: WorkingPlan) -> PlanId {
     working_plan.execute(fixture).await;
-    fixture.lifecycle.complete(&working_plan.run).await.unwrap();
-    let advance = fixture
+    fixture
         .lifecycle
-        .advance_as_owner(&working_plan.run, Phase::Apply);
-    advance.await.unwrap();
+        .as_owner(&working_plan.run)
+        .complete()
+        .await
+        .unwrap();
+    let owner = fixture.lifecycle.as_owner(&working_plan.run);
+    owner.advance(Phase::Apply).await.unwrap();
     working_plan.release().await
 }
 

@@ -144,7 +144,12 @@ fn only_the_owner_of_a_working_plan_decides(backend: Backend) {
             ),
             "{refused:?}"
         );
-        fixture.lifecycle.complete(&successor).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&successor)
+            .complete()
+            .await
+            .unwrap();
         let late = strategy(working_plan.root, "late");
         let refused = fixture
             .decisions

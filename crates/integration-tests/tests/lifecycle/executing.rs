@@ -6,21 +6,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cleveragents_definitions::{DefinitionSource, read_action, read_actor};
+use cleveragents_domain::automation::Thresholds;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
-    AbsolutePath, Actor, BuiltInProfile, ProfileName, Resource, ResourceType,
+    AbsolutePath, Actor, AutomationProfile, BuiltInProfile, ProfileName, Resource, ResourceType,
+    Threshold,
 };
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
     CheckpointPolicy, EngineServices, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps,
+    SlotQueue,
 };
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
+use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::Secrets;
-use cleveragents_integration_tests::counting_store::CountingStore;
 use cleveragents_integration_tests::lifecycle_samples::resource;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, write};
@@ -28,6 +31,7 @@ use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::StoreHandle;
 use cleveragents_ports::models::NoModels;
 use cleveragents_ports::processes::Processes;
+use cleveragents_ports::progress::NoProgress;
 use cleveragents_ports::sandbox::{
     CreatedSandbox, DiscardOutcome, Inspection, NewSandbox, PublishedCommit, Sandbox, SandboxBase,
     SandboxMarker, SandboxResult, Sandboxes,
@@ -44,7 +48,8 @@ use super::tool_calls::search_path;
 
 contract! {
     an_actor_updated_after_its_check_does_not_run,
-    the_first_execute_reads_the_plan_at_most_three_times,
+    a_profile_does_not_approve_an_actor_that_became_riskier,
+    a_user_named_like_a_profile_approves_as_a_user,
 }
 
 /// The check cannot run without confinement, so it always fails and the actor's fix steps run.
@@ -63,9 +68,23 @@ fn worker(text: &str) -> Actor {
     read_actor(&DefinitionSource::new("actor.yaml", &source), &|_| None).unwrap()
 }
 
+/// An actor of the same name that deletes so many files that its confidence is low.
+fn risky_worker() -> Actor {
+    let delete = "- {tool: builtin/file-delete, input: {path: made}}\n";
+    let source = format!(
+        "name: local/worker\ntype: tool\ndescription: Deletes\nsteps:\n{}",
+        delete.repeat(40)
+    );
+    read_actor(&DefinitionSource::new("actor.yaml", &source), &|_| None).unwrap()
+}
+
 async fn put_worker(store: &StoreHandle, text: &str) {
+    put_actor(store, worker(text)).await;
+}
+
+async fn put_actor(store: &StoreHandle, actor: Actor) {
     ActorRegistry::new(store.clone(), Arc::new(SystemIds))
-        .add(worker(text), DuplicatePolicy::Replace, "eva")
+        .add(actor, DuplicatePolicy::Replace, "eva")
         .await
         .unwrap();
 }
@@ -164,7 +183,7 @@ impl ExecutingFixture {
         put_worker(&fixture.opened.store, "approved").await;
         let source = DefinitionSource::new("action.yaml", ACTION);
         let draft = read_action(&source, &|_| None).unwrap();
-        let created = fixture.lifecycle.create_action(draft, "eva").await;
+        let created = fixture.actions.create(draft, "eva").await;
         created.unwrap();
         let git = GitSettings {
             program: "git".into(),
@@ -185,13 +204,14 @@ impl ExecutingFixture {
     }
 
     async fn new_plan(&self) -> PlanId {
-        self.new_plan_with(BuiltInProfile::Supervised).await
+        let supervised = ProfileName::BuiltIn(BuiltInProfile::Supervised);
+        self.new_plan_with(supervised).await
     }
 
-    async fn new_plan_with(&self, profile: BuiltInProfile) -> PlanId {
+    async fn new_plan_with(&self, profile: ProfileName) -> PlanId {
         let request = UseActionRequest {
             action: ActionChoice::Registered(name("local/work")),
-            automation_profile: Some(ProfileName::BuiltIn(profile)),
+            automation_profile: Some(profile),
             arguments: Vec::new(),
             invariants: Vec::new(),
             ..request()
@@ -217,8 +237,10 @@ impl ExecutingFixture {
             processes,
             models: Arc::new(NoModels),
             breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
+            slot_queue: SlotQueue::default(),
             secrets: Secrets::default(),
             interrupt: self.interrupt.subscribe(),
+            progress: Arc::new(NoProgress),
             policy: ExecutionPolicy {
                 checkpoints: CheckpointPolicy::default(),
                 concurrency: 4,
@@ -260,7 +282,7 @@ fn an_actor_updated_after_its_check_does_not_run(backend: Backend) {
         let store = fixture.fixture.opened.store.clone();
         let executor = fixture.executor(store.clone());
         let plan = fixture.new_plan().await;
-        let outcome = executor.execute(plan, "eva", &|_| {}).await.unwrap();
+        let outcome = executor.execute(plan, "eva").await.unwrap();
         assert!(
             matches!(outcome, ExecuteOutcome::NeedsApproval { .. }),
             "{outcome:?}"
@@ -271,7 +293,7 @@ fn an_actor_updated_after_its_check_does_not_run(backend: Backend) {
             Handle::current().block_on(put_worker(&store, "unapproved"));
         });
         *fixture.sandboxes.on_create.0.lock().unwrap() = Some(update);
-        let outcome = executor.execute(plan, "eva", &|_| {}).await.unwrap();
+        let outcome = executor.execute(plan, "eva").await.unwrap();
         assert!(
             matches!(outcome, ExecuteOutcome::Constrained { .. }),
             "{outcome:?}"
@@ -287,7 +309,7 @@ fn an_actor_updated_after_its_check_does_not_run(backend: Backend) {
         assert_eq!(written("made"), ["approved"]);
         assert_eq!(written("fixed"), ["approved"; 3]);
         // The next request notices that the actor changed.
-        let changed = executor.execute(plan, "eva", &|_| {}).await.unwrap();
+        let changed = executor.execute(plan, "eva").await.unwrap();
         let ExecuteOutcome::Failed { reason, .. } = changed else {
             panic!("{changed:?}");
         };
@@ -295,23 +317,63 @@ fn an_actor_updated_after_its_check_does_not_run(backend: Backend) {
     });
 }
 
-fn the_first_execute_reads_the_plan_at_most_three_times(backend: Backend) {
+fn a_profile_does_not_approve_an_actor_that_became_riskier(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
         let fixture = ExecutingFixture::new(&test_db).await;
-        let database = Arc::clone(&fixture.fixture.opened.database);
-        let (store, counts) = CountingStore::handle(database);
-        let executor = fixture.executor(store);
-        for profile in [BuiltInProfile::Supervised, BuiltInProfile::FullAuto] {
-            let plan = fixture.new_plan_with(profile).await;
-            let before = counts.of("plan");
-            let outcome = executor.execute(plan, "eva", &|_| {}).await.unwrap();
-            let stops = matches!(outcome, ExecuteOutcome::NeedsApproval { .. });
-            assert_eq!(stops, profile == BuiltInProfile::Supervised, "{outcome:?}");
-            // Not counted: a write that changes the plan locks its row and reads it (law 1).
-            let reads = counts.of("plan") - before;
-            assert!((1..=3).contains(&reads), "{profile:?}: {reads} reads");
-        }
-        assert!(counts.of("update_plan") > 0, "nothing was counted");
+        let store = fixture.fixture.opened.store.clone();
+        let executor = fixture.executor(store.clone());
+        let half_sure = AutomationProfile {
+            name: ProfileName::Custom(name("local/half-sure")),
+            thresholds: Thresholds::all(Threshold::new(0.5).unwrap()),
+            ..BuiltInProfile::Cautious.profile()
+        };
+        let profiles = ProfileRegistry::new(store.clone(), Arc::new(SystemIds));
+        let profile = profiles.add(half_sure, "eva").await.unwrap().profile.name;
+        let plan = fixture.new_plan_with(profile).await;
+        let outcome = executor.execute(plan, "eva").await.unwrap();
+        assert!(
+            matches!(outcome, ExecuteOutcome::Constrained { .. }),
+            "{outcome:?}"
+        );
+        // An actor with the same risk runs: the profile approves it too.
+        put_worker(&store, "updated").await;
+        let outcome = executor.execute(plan, "eva").await.unwrap();
+        assert!(
+            matches!(outcome, ExecuteOutcome::Constrained { .. }),
+            "{outcome:?}"
+        );
+        let calls = fixture.tool_calls(plan).await;
+        assert_eq!(calls.last().unwrap().call.input["content"], "updated");
+        put_actor(&store, risky_worker()).await;
+        let changed = executor.execute(plan, "eva").await.unwrap();
+        let ExecuteOutcome::Failed { reason, .. } = changed else {
+            panic!("{changed:?}");
+        };
+        assert!(reason.contains("local/worker"), "{reason}");
+        assert_eq!(fixture.tool_calls(plan).await, calls);
+    });
+}
+
+fn a_user_named_like_a_profile_approves_as_a_user(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    block_on(async {
+        let fixture = ExecutingFixture::new(&test_db).await;
+        let store = fixture.fixture.opened.store.clone();
+        let executor = fixture.executor(store.clone());
+        let plan = fixture.new_plan().await;
+        let user = "profile supervised";
+        let outcome = executor.execute(plan, user).await.unwrap();
+        assert!(
+            matches!(outcome, ExecuteOutcome::NeedsApproval { .. }),
+            "{outcome:?}"
+        );
+        put_worker(&store, "unapproved").await;
+        let changed = executor.execute(plan, user).await.unwrap();
+        let ExecuteOutcome::Failed { reason, .. } = changed else {
+            panic!("{changed:?}");
+        };
+        assert!(reason.contains("local/worker"), "{reason}");
+        assert_eq!(fixture.tool_calls(plan).await, []);
     });
 }

@@ -9,10 +9,10 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::confidence::ConfidenceService;
 use cleveragents_engine::decisions::DecisionService;
+use cleveragents_engine::error_history::ErrorRecovery;
 use cleveragents_engine::lifecycle::{
-    ActionChoice, LifecycleError, PlanLifecycle, UseActionRequest,
+    ActionChoice, ActionRegistry, LifecycleError, PlanLifecycle, UseActionRequest,
 };
-use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::{RunLease, RunService};
 use cleveragents_integration_tests::lifecycle_samples::{project, resource};
 use cleveragents_integration_tests::plan_driver::claim_run;
@@ -29,6 +29,7 @@ use super::history::replay;
 pub(crate) struct LifecycleFixture {
     pub(crate) opened: OpenTestDatabase,
     pub(crate) lifecycle: PlanLifecycle,
+    pub(crate) actions: ActionRegistry,
     pub(crate) runs: RunService,
     pub(crate) recovery: ErrorRecovery,
     pub(crate) decisions: DecisionService,
@@ -60,6 +61,7 @@ impl LifecycleFixture {
         let (store, ids) = (opened.store.clone(), Arc::new(SystemIds));
         Self {
             lifecycle: PlanLifecycle::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
+            actions: ActionRegistry::new(store.clone(), ids.clone()),
             decisions: DecisionService::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
             runs: RunService::new(store.clone(), ids.clone(), liveness, opened.owner),
             recovery: ErrorRecovery::new(store.clone(), ids.clone()),

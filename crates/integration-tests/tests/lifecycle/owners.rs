@@ -63,10 +63,25 @@ fn an_owners_repeat_is_refused(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
-        let failed = fixture.lifecycle.fail(&run, "no net").await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
+        let failed = fixture
+            .lifecycle
+            .as_owner(&run)
+            .fail("no net")
+            .await
+            .unwrap();
         assert_eq!(failed.error_message.as_deref(), Some("no net"));
-        let refused = fixture.lifecycle.fail(&run, "again").await.unwrap_err();
+        let refused = fixture
+            .lifecycle
+            .as_owner(&run)
+            .fail("again")
+            .await
+            .unwrap_err();
         let said = refused.to_string();
         assert!(
             said.starts_with("cannot fail: the plan is at strategize/errored (plan"),
@@ -84,7 +99,12 @@ fn every_move_of_a_replaced_owner_is_refused(backend: Backend) {
         let old = fixture.claim(id).await;
         // A claim against exactly the owner and epoch that were proven dead, as in a takeover.
         let new = fixture.take_over(&old).await;
-        let plan = fixture.lifecycle.start(&new, &PassingProbe).await.unwrap();
+        let plan = fixture
+            .lifecycle
+            .as_owner(&new)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
         for ask in SampleMove::all()
             .into_iter()
             .filter(|ask| ask.requester == Requester::Owner)
@@ -98,9 +118,14 @@ fn every_move_of_a_replaced_owner_is_refused(backend: Backend) {
             let message = ask.perform(&caller, ask.to_move(plan.position)).await;
             assert_eq!(message, MoveAnswer::LeaseLost, "{ask:?}");
         }
-        fixture.lifecycle.take_messages(&old).await.unwrap_err();
+        fixture
+            .lifecycle
+            .as_owner(&old)
+            .take_messages()
+            .await
+            .unwrap_err();
         assert_eq!(fixture.plan(id).await, plan);
-        let done = fixture.lifecycle.complete(&new).await.unwrap();
+        let done = fixture.lifecycle.as_owner(&new).complete().await.unwrap();
         assert_eq!(done.position.state(), PlanState::Complete);
         assert_eq!(done.position.phase(), Phase::Strategize);
     });
@@ -115,18 +140,24 @@ fn an_owner_takes_each_message_once(backend: Backend) {
         fixture.lifecycle.prompt(id, "slowly", "eva").await.unwrap();
         let asked = fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         assert!(matches!(asked, CancelOutcome::Requested(_)));
-        let messages = fixture.lifecycle.take_messages(&run).await.unwrap();
+        let messages = fixture
+            .lifecycle
+            .as_owner(&run)
+            .take_messages()
+            .await
+            .unwrap();
         let bodies: Vec<&str> = messages.iter().map(|it| it.body.as_str()).collect();
         assert_eq!(bodies, ["slowly", "enough"]);
         assert!(
             fixture
                 .lifecycle
-                .take_messages(&run)
+                .as_owner(&run)
+                .take_messages()
                 .await
                 .unwrap()
                 .is_empty()
         );
-        let ended = fixture.lifecycle.cancel_as_owner(&run, "enough").await;
+        let ended = fixture.lifecycle.as_owner(&run).cancel("enough").await;
         assert_eq!(ended.unwrap().position.state(), PlanState::Cancelled);
     });
 }

@@ -1,8 +1,10 @@
 //! Preflight: every failed check is reported and the plan does not move.
 
-use cleveragents_domain::{AutomationProfile, NamespacedName, ProfileName, Project, Resource};
+use cleveragents_domain::{
+    AutomationProfile, NamespacedName, PreflightCheck, ProfileName, Project, Resource,
+};
 use cleveragents_engine::lifecycle::{
-    ActionChoice, CHECKS, LifecycleError, PreflightProbe, UseActionRequest,
+    ActionChoice, LifecycleError, PreflightProbe, UseActionRequest,
 };
 use cleveragents_integration_tests::lifecycle_samples::profile;
 use cleveragents_integration_tests::plan_driver::PassingProbe;
@@ -92,7 +94,7 @@ async fn failures_of(
 ) -> Vec<String> {
     let id = plan.identity.plan_id;
     let run = fixture.claim(id).await;
-    let refused = fixture.lifecycle.start(&run, probe).await;
+    let refused = fixture.lifecycle.as_owner(&run).start(probe).await;
     assert_eq!(fixture.plan(id).await, plan);
     release_run(run).await;
     match refused {
@@ -293,8 +295,11 @@ fn all_checks_that_fail_are_named_at_once(backend: Backend) {
             let last = found.last().unwrap().as_str();
             assert_eq!(last.starts_with("resources: "), resources, "{found:?}");
         }
-        for check in CHECKS {
-            assert!(named.iter().any(|name| name == check), "{check}: {named:?}");
+        for check in PreflightCheck::ALL {
+            assert!(
+                named.iter().any(|name| name == check.as_str()),
+                "{check}: {named:?}"
+            );
         }
     });
 }
@@ -318,7 +323,12 @@ fn checks_disabled_by_the_profile_are_skipped(backend: Backend) {
             checkpoints: true,
             ..FailingProbe::default()
         };
-        let started = fixture.lifecycle.start(&run, &world).await.unwrap();
+        let started = fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&world)
+            .await
+            .unwrap();
         assert_eq!(started.position.to_string(), "strategize/processing");
     });
 }

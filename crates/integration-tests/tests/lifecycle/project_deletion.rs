@@ -114,7 +114,12 @@ fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
         let service = service(&fixture);
         let (idle, busy) = (fixture.new_plan().await, fixture.new_plan().await);
         let run = fixture.claim(busy.identity.plan_id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
         match service
             .delete(shop(), ActivePlanPolicy::Cancel, "eva")
             .await
@@ -130,12 +135,18 @@ fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
         assert_eq!(fixture.plan(idle.identity.plan_id).await, idle);
         let view = service.show(shop()).await.unwrap();
         assert_eq!((view.project.version, view.resources.len()), (1, 1));
-        let messages = fixture.lifecycle.take_messages(&run).await.unwrap();
+        let messages = fixture
+            .lifecycle
+            .as_owner(&run)
+            .take_messages()
+            .await
+            .unwrap();
         assert_eq!(messages.len(), 1);
         assert_eq!(messages[0].body, "project local/shop is to be deleted");
         fixture
             .lifecycle
-            .cancel_as_owner(&run, "asked")
+            .as_owner(&run)
+            .cancel("asked")
             .await
             .unwrap();
         release_run(run).await;
@@ -153,7 +164,12 @@ fn force_does_not_wait_for_dead_owners(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let plan = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(plan).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
         let node = fixture.opened.presence.node().to_owned();
         let service = service_with(&fixture, Arc::new(AllDeadLiveness { node }));
         let deleted = service
@@ -173,16 +189,16 @@ fn force_stops_at_an_uncancellable_plan(backend: Backend) {
         let deciding = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(deciding).await;
         let lifecycle = &fixture.lifecycle;
-        lifecycle.start(&run, &PassingProbe).await.unwrap();
-        lifecycle.complete(&run).await.unwrap();
+        lifecycle.as_owner(&run).start(&PassingProbe).await.unwrap();
+        lifecycle.as_owner(&run).complete().await.unwrap();
         for phase in [Phase::Execute, Phase::Apply] {
-            lifecycle.advance_as_owner(&run, phase).await.unwrap();
-            lifecycle.start(&run, &PassingProbe).await.unwrap();
+            lifecycle.as_owner(&run).advance(phase).await.unwrap();
+            lifecycle.as_owner(&run).start(&PassingProbe).await.unwrap();
             if phase == Phase::Execute {
-                lifecycle.complete(&run).await.unwrap();
+                lifecycle.as_owner(&run).complete().await.unwrap();
             }
         }
-        lifecycle.decide(&run).await.unwrap();
+        lifecycle.as_owner(&run).decide().await.unwrap();
         release_run(run).await;
         match service
             .delete(shop(), ActivePlanPolicy::Cancel, "eva")

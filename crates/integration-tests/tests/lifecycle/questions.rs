@@ -74,7 +74,7 @@ async fn ask_model(
     };
     let inquiry = inquiry(store, folder.path());
     inquiry
-        .prompt_model((&name("local/talker"), &llm), prompt, &|_| {})
+        .prompt_model(&name("local/talker"), &llm, prompt, &|_| {})
         .await
 }
 

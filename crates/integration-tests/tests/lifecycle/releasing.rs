@@ -37,7 +37,12 @@ fn a_cancel_just_before_release_is_honoured(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
         let asked = fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         assert!(matches!(asked, CancelOutcome::Requested(_)), "{asked:?}");
         let kept = match run.release().await.unwrap() {
@@ -60,7 +65,12 @@ fn a_concurrent_cancel_and_release_cancel_the_plan(backend: Backend) {
         for _ in 0..trials(200, 20) {
             let id = owner.new_plan().await.identity.plan_id;
             let run = owner.claim(id).await;
-            owner.lifecycle.start(&run, &PassingProbe).await.unwrap();
+            owner
+                .lifecycle
+                .as_owner(&run)
+                .start(&PassingProbe)
+                .await
+                .unwrap();
             let run = Arc::new(std::sync::Mutex::new(Some(run)));
             run_concurrently(2, |task| {
                 let (owner, other) = (Arc::clone(&owner), Arc::clone(&other));
@@ -103,7 +113,12 @@ fn guidance_after_release_waits_for_the_next_owner(backend: Backend) {
         fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         fixture.lifecycle.release(run).await.unwrap();
         let next = fixture.claim(id).await;
-        let left = fixture.lifecycle.take_messages(&next).await.unwrap();
+        let left = fixture
+            .lifecycle
+            .as_owner(&next)
+            .take_messages()
+            .await
+            .unwrap();
         let left: Vec<&str> = left.iter().map(|it| it.body.as_str()).collect();
         assert_eq!(left, ["in blue"]);
     });
@@ -118,14 +133,19 @@ fn an_evicted_owner_is_fenced_off(backend: Backend) {
         let mistaken = LifecycleFixture::open_with_all_dead(&test_db);
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
-        fixture.lifecycle.complete(&run).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
+        fixture.lifecycle.as_owner(&run).complete().await.unwrap();
         let advanced = mistaken.lifecycle.advance(id, Phase::Execute, "eva").await;
         assert_eq!(
             advanced.unwrap().plan().position.to_string(),
             "execute/queued"
         );
-        let refused = fixture.lifecycle.start(&run, &PassingProbe).await;
+        let refused = fixture.lifecycle.as_owner(&run).start(&PassingProbe).await;
         assert!(
             matches!(
                 refused,
@@ -139,7 +159,12 @@ fn an_evicted_owner_is_fenced_off(backend: Backend) {
         assert_eq!(evicted.count(), 1);
         // The next claim is not blocked.
         let next = fixture.claim(id).await;
-        fixture.lifecycle.start(&next, &PassingProbe).await.unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&next)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
     });
 }
 
@@ -157,7 +182,12 @@ fn a_first_claim_is_not_evicted(backend: Backend) {
                 async move {
                     if task == 0 {
                         let run = owner.claim(id).await;
-                        return owner.lifecycle.start(&run, &PassingProbe).await.is_ok();
+                        return owner
+                            .lifecycle
+                            .as_owner(&run)
+                            .start(&PassingProbe)
+                            .await
+                            .is_ok();
                     }
                     let asked = other.lifecycle.cancel(id, "enough", "eva").await.unwrap();
                     matches!(asked, CancelOutcome::Done(_))

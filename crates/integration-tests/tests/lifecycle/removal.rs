@@ -72,10 +72,16 @@ fn a_plan_that_is_not_finished_is_not_deleted(backend: Backend) {
             other => panic!("{other:?} instead of a refusal"),
         }
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
         fixture
             .lifecycle
-            .cancel_as_owner(&run, "asked")
+            .as_owner(&run)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
+        fixture
+            .lifecycle
+            .as_owner(&run)
+            .cancel("asked")
             .await
             .unwrap();
         // Finished, but its owner may still be cleaning up.

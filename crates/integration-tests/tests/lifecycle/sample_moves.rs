@@ -171,17 +171,17 @@ async fn move_as_owner(
 ) -> Result<MoveAnswer> {
     let service = &fixture.lifecycle;
     let plan = match asked {
-        Move::Start => service.start(run, &PassingProbe).await,
-        Move::Complete => service.complete(run).await,
-        Move::Fail => service.fail(run, "no net").await,
-        Move::Constrain => service.constrain(run, "a gate").await,
-        Move::Decide => service.decide(run).await,
-        Move::Apply => service.mark_applied(run).await,
-        Move::Abort => service.abort(run, "given up").await,
-        Move::Unapply => service.mark_unapplied(run).await,
-        Move::Wait(waiting) => service.wait(run, waiting).await,
-        Move::Advance(to) => service.advance_as_owner(run, to).await,
-        Move::Cancel => service.cancel_as_owner(run, "asked to").await,
+        Move::Start => service.as_owner(run).start(&PassingProbe).await,
+        Move::Complete => service.as_owner(run).complete().await,
+        Move::Fail => service.as_owner(run).fail("no net").await,
+        Move::Constrain => service.as_owner(run).constrain("a gate").await,
+        Move::Decide => service.as_owner(run).decide().await,
+        Move::Apply => service.as_owner(run).mark_applied().await,
+        Move::Abort => service.as_owner(run).abort("given up").await,
+        Move::Unapply => service.as_owner(run).mark_unapplied().await,
+        Move::Wait(waiting) => service.as_owner(run).wait(waiting).await,
+        Move::Advance(to) => service.as_owner(run).advance(to).await,
+        Move::Cancel => service.as_owner(run).cancel("asked to").await,
         Move::Resume | Move::Retry | Move::Revert | Move::Correct(_) => {
             panic!("{asked:?} is no owner's move")
         }

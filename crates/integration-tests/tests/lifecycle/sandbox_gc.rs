@@ -272,7 +272,7 @@ fn an_interrupted_removal_is_finished_later(backend: Backend) {
     });
 }
 
-/// What the owner of a plan found.
+/// The result of a plan's owner.
 #[derive(Debug, PartialEq, Eq)]
 enum OwnerFinding {
     /// Its half-created sandbox, which it completes.

@@ -9,7 +9,7 @@ use std::thread;
 
 use cleveragents_domain::{Action, EventKind, Plan, StreamId};
 use cleveragents_engine::lifecycle::{
-    ActionChoice, LifecycleError, PlanLifecycle, UseActionRequest,
+    ActionChoice, ActionRegistry, LifecycleError, PlanLifecycle, UseActionRequest,
 };
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, run_concurrently};
@@ -39,22 +39,37 @@ struct RaceTaskResult {
     plans: Vec<Plan>,
 }
 
-fn service(opened: &OpenTestDatabase) -> PlanLifecycle {
-    let liveness = Arc::clone(&opened.presence) as Arc<dyn Liveness>;
-    PlanLifecycle::new(opened.store.clone(), Arc::new(SystemIds), liveness)
+/// The services that race.
+#[derive(Clone)]
+struct RaceServices {
+    plans: PlanLifecycle,
+    actions: ActionRegistry,
+}
+
+impl RaceServices {
+    fn of(opened: &OpenTestDatabase) -> Self {
+        let liveness = Arc::clone(&opened.presence) as Arc<dyn Liveness>;
+        let (store, ids) = (&opened.store, Arc::new(SystemIds));
+        Self {
+            plans: PlanLifecycle::new(store.clone(), ids.clone(), liveness),
+            actions: ActionRegistry::new(store.clone(), ids),
+        }
+    }
 }
 
 fn nothing_is_lost_on_one_service(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let fixture = block_on(LifecycleFixture::with_samples(&test_db));
-    let one = fixture.lifecycle.clone();
+    let one = RaceServices::of(&fixture.opened);
     race(&vec![one; THREADS], &fixture.opened.store);
 }
 
 fn nothing_is_lost_on_several_services_of_one_store(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let fixture = block_on(LifecycleFixture::with_samples(&test_db));
-    let each: Vec<_> = (0..THREADS).map(|_| service(&fixture.opened)).collect();
+    let each: Vec<_> = (0..THREADS)
+        .map(|_| RaceServices::of(&fixture.opened))
+        .collect();
     race(&each, &fixture.opened.store);
 }
 
@@ -62,21 +77,21 @@ fn nothing_is_lost_across_several_processes(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let fixture = block_on(LifecycleFixture::with_samples(&test_db));
     let openings: Vec<_> = (0..THREADS).map(|_| test_db.open()).collect();
-    let each: Vec<_> = openings.iter().map(service).collect();
+    let each: Vec<_> = openings.iter().map(RaceServices::of).collect();
     race(&each, &fixture.opened.store);
 }
 
 /// Every thread has a service and its own runtime; all tasks use the same names.
-fn race(services: &[PlanLifecycle], store: &StoreHandle) {
+fn race(services: &[RaceServices], store: &StoreHandle) {
     let rounds = trials(20, 2) as usize;
     let message: Vec<RaceTaskResult> = thread::scope(|scope| {
         let threads: Vec<_> = services
             .iter()
             .enumerate()
-            .map(|(thread, service)| {
+            .map(|(thread, services)| {
                 scope.spawn(move || {
                     block_on(run_concurrently(TASKS, |task| {
-                        work(service.clone(), format!("{thread}-{task}"), rounds)
+                        work(services.clone(), format!("{thread}-{task}"), rounds)
                     }))
                 })
             })
@@ -87,12 +102,12 @@ fn race(services: &[PlanLifecycle], store: &StoreHandle) {
     block_on(check(&services[0], store, &message, rounds));
 }
 
-async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskResult {
+async fn work(services: RaceServices, task: String, rounds: usize) -> RaceTaskResult {
     let mut message = RaceTaskResult::default();
     for round in 0..rounds {
         let shared = format!("local/shared-{round}");
         for wanted in [format!("local/own-{task}-{round}"), shared.clone()] {
-            match service.create_action(draft_named(&wanted), &task).await {
+            match services.actions.create(draft_named(&wanted), &task).await {
                 Ok(action) => message.actions.push(action),
                 Err(LifecycleError::Store(StoreError::Taken { name, holder, .. })) => {
                     message.refused.push((name, holder));
@@ -105,9 +120,12 @@ async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskRe
             actor: task.clone(),
             ..request()
         };
-        let plan = service.use_action(request).await.unwrap();
-        assert_eq!(service.plan(plan.identity.plan_id).await.unwrap(), plan);
-        let used = service.action(name(&shared)).await.unwrap();
+        let plan = services.plans.use_action(request).await.unwrap();
+        assert_eq!(
+            services.plans.plan(plan.identity.plan_id).await.unwrap(),
+            plan
+        );
+        let used = services.actions.action(name(&shared)).await.unwrap();
         assert_eq!(used.name, name(&shared));
         message.plans.push(plan);
     }
@@ -115,12 +133,12 @@ async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskRe
 }
 
 async fn check(
-    service: &PlanLifecycle,
+    services: &RaceServices,
     store: &StoreHandle,
     results: &[RaceTaskResult],
     rounds: usize,
 ) {
-    let (found, uses) = service.actions().await.unwrap();
+    let (found, uses) = services.actions.list().await.unwrap();
     let found: BTreeMap<String, Action> = found
         .into_iter()
         .map(|action| (action.name.to_string(), action))
@@ -140,7 +158,11 @@ async fn check(
         assert_eq!(found[name].id.to_string(), *holder);
     }
     let plans: Vec<&Plan> = results.iter().flat_map(|task| &task.plans).collect();
-    let page = service.list_plans(PlanFilter::default()).await.unwrap();
+    let page = services
+        .plans
+        .list_plans(PlanFilter::default())
+        .await
+        .unwrap();
     assert_eq!(page.total, (tasks * rounds) as u64);
     let names: BTreeSet<String> = plans.iter().map(|plan| plan.name.to_string()).collect();
     assert_eq!(names.len(), tasks * rounds);

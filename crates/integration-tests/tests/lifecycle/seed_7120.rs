@@ -1,4 +1,4 @@
-//! Report 7120: a change was recorded in the changeset that was started last, whoever had started
+//! Report 7120: a change was recorded in the changeset that was started last, no matter which process had started
 //! it, so one of two concurrent callers found its changes in the other's changeset.
 
 use std::collections::BTreeMap;

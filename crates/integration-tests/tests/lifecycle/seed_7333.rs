@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cleveragents_domain::event::payloads::ErrorRecorded;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{DecisionType, ErrorCategory, EventKind, StreamId};
-use cleveragents_engine::recovery::NewErrorRecord;
+use cleveragents_engine::error_history::NewErrorRecord;
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
 use cleveragents_integration_tests::store_access::{events, payload_of, read, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
@@ -47,7 +47,7 @@ fn concurrent_first_errors_of_stores_are_stored(backend: Backend) {
     });
 }
 
-/// Everyone records two errors for a plan that has none: one of its own and a common one, half of
+/// Each process records two errors for a plan that has none: one of its own and a common one, half of
 /// them in the opposite order.
 async fn race(scenes: &[Arc<LifecycleFixture>]) {
     for _ in 0..trials(50, 3) {

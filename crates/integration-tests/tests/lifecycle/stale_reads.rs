@@ -20,21 +20,26 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
         let stale = LifecycleFixture::with_samples(&test_db).await;
         let id = stale.new_plan().await.identity.plan_id;
         let old = stale.claim(id).await;
-        let read_before = stale.lifecycle.start(&old, &PassingProbe).await.unwrap();
+        let read_before = stale
+            .lifecycle
+            .as_owner(&old)
+            .start(&PassingProbe)
+            .await
+            .unwrap();
 
         let other = LifecycleFixture::open_with_all_dead(&test_db);
         let run = other.claim(id).await;
         let service = &other.lifecycle;
-        service.complete(&run).await.unwrap();
+        service.as_owner(&run).complete().await.unwrap();
         for phase in [Phase::Execute, Phase::Apply] {
-            service.advance_as_owner(&run, phase).await.unwrap();
-            service.start(&run, &PassingProbe).await.unwrap();
+            service.as_owner(&run).advance(phase).await.unwrap();
+            service.as_owner(&run).start(&PassingProbe).await.unwrap();
             if phase == Phase::Execute {
-                service.complete(&run).await.unwrap();
+                service.as_owner(&run).complete().await.unwrap();
             }
         }
-        service.decide(&run).await.unwrap();
-        let applied = service.mark_applied(&run).await.unwrap();
+        service.as_owner(&run).decide().await.unwrap();
+        let applied = service.as_owner(&run).mark_applied().await.unwrap();
         release_run(run).await;
 
         for ask in SampleMove::all() {

@@ -238,7 +238,8 @@ impl ToolCallFixture {
         let run = self.fixture.claim(self.plan.identity.plan_id).await;
         self.fixture
             .lifecycle
-            .start(&run, &PassingProbe)
+            .as_owner(&run)
+            .start(&PassingProbe)
             .await
             .unwrap();
         let ids = Arc::new(SystemIds);

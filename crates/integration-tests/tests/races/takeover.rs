@@ -20,7 +20,7 @@ engines! {
     one_of_32_claimants_replaces_a_dead_owner,
 }
 
-/// What a user perceives as immediate; generous, because the machine may be loaded.
+/// The time that a user perceives as immediate; generous, because the machine may be loaded.
 const TAKEOVER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process that owns `plan`'s run, and the lease it reports.

@@ -13,7 +13,7 @@ use crate::wire::tool_names::ToolNames;
 /// encoded name, because all of them have a namespace.
 pub(crate) const TEXT_TOOL: &str = "structured-answer";
 
-/// How many of the last user turns are marked for the vendor's cache.
+/// Number of the last user turns that are marked for the vendor's cache.
 const CACHED_TURNS: usize = 2;
 
 /// Builds the request body. `answer_tokens` is the default limit of the answer.

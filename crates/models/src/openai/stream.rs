@@ -19,7 +19,7 @@ pub(crate) struct ChatDecoder {
     refused: bool,
 }
 
-/// How a server identifies calls: by index, by id, or both.
+/// A server's identification of calls: by index, by id, or both.
 #[derive(Debug, PartialEq, Eq)]
 struct CallKey {
     index: Option<u64>,

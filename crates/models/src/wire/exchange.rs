@@ -19,7 +19,7 @@ use super::retry_after;
 use crate::limiter::{RequestLimiter, RequestPermit};
 use crate::settings::Timeouts;
 
-/// How much of the body of a failed request is read, in bytes.
+/// Bytes that are read from the body of a failed request.
 const ERROR_BODY_MAXIMUM: usize = 64 << 10;
 
 /// The inputs of one attempt.
@@ -94,8 +94,10 @@ async fn send_request(attempt: RequestAttempt) -> Result<IncomingAnswer, ModelEr
         clock,
     } = attempt;
     let permit = limiter.acquire().await;
+    // After the permit: waiting for a slot of our own must not use up the provider's time.
     let started = Instant::now();
     let (next_part, end) = (started + timeouts.first_part, started + timeouts.total);
+    // One attempt only. The engine retries, because each attempt is reserved in the budget first.
     let sent = timeout_at(next_part.min(end), request.send()).await;
     let response = match sent {
         Err(_) => Err(timeout_fault(
@@ -124,6 +126,7 @@ impl IncomingAnswer {
         let status = self.response.status();
         let content_type = self.response.headers().get(CONTENT_TYPE);
         let content_type = content_type.and_then(|it| it.to_str().ok()).unwrap_or("");
+        // A server that ignores `stream` answers with one JSON document and status 200.
         let is_json = content_type.starts_with("application/json");
         if status.is_success() && !is_json {
             return Ok(self);
@@ -133,6 +136,8 @@ impl IncomingAnswer {
         let kind = if status.is_success() {
             ModelErrorKind::Malformed
         } else {
+            // The body first: vendors report a full context or an empty account with different
+            // statuses.
             complaint.classify(Some(status.as_u16()))
         };
         let message = match (status.is_success(), complaint.message.as_str()) {
@@ -156,6 +161,7 @@ impl IncomingAnswer {
         {
             body.extend_from_slice(&piece);
         }
+        // The last piece may exceed the limit.
         body.truncate(ERROR_BODY_MAXIMUM);
         body
     }
@@ -180,11 +186,14 @@ impl IncomingAnswer {
         match timeout_at(until, self.response.chunk()).await {
             Ok(Ok(Some(piece))) => {
                 self.wait_limit = self.timeouts.between_parts;
+                // The first part may take long, because the model reads the prompt. Later ones come
+                // quickly.
                 self.next_part = Instant::now() + self.wait_limit;
                 self.reader.feed(&piece)
             }
             Ok(Ok(None)) => self.reader.end_stream(),
             Ok(Err(error)) => self.reader.fail(connection_fault(error, &self.timeouts)),
+            // Checked first, because the deadline of the next part may have passed too.
             Err(_) if Instant::now() >= self.end => {
                 let fault =
                     timeout_fault(self.timeouts.total, "its answer was not complete within");
@@ -213,6 +222,7 @@ fn connection_fault(error: reqwest::Error, timeouts: &Timeouts) -> ModelFault {
         (false, true) => (ModelErrorKind::Network, "it cannot be reached"),
         (false, false) => (ModelErrorKind::Network, "the connection broke"),
     };
+    // Before the text is built: the URL may contain a password.
     let error = error.without_url();
     let mut message = error.to_string();
     let mut cause = std::error::Error::source(&error);

@@ -60,6 +60,7 @@ pub(crate) struct ProviderError {
 impl ProviderError {
     /// Parses the body of an unsuccessful response.
     pub(crate) fn from_body(body: &[u8]) -> Self {
+        // Lossy: an error report must not fail because of its encoding.
         let text = String::from_utf8_lossy(body);
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => Self::from_json(value.get("error").unwrap_or(&value)),
@@ -97,19 +98,24 @@ impl ProviderError {
             let said = |word: &&str| self.names.contains(*word) || message.contains(*word);
             words.iter().any(said)
         };
+        // Messages about rate limits mention tokens too, and compacting the conversation would not
+        // help.
         if says(&OVERFLOW_PHRASES) && status.is_none_or(|status| status != 429) {
             return ModelErrorKind::ContextOverflow;
         }
+        // Sent with status 429. A retry would wait for money.
         if says(&["insufficient_quota", "billing"]) {
             return ModelErrorKind::Auth;
         }
         match status {
             Some(401..=403) => ModelErrorKind::Auth,
+            // Redirects are never followed: the key must not reach another server.
             Some(300..=399 | 404 | 405) => ModelErrorKind::Unavailable,
             Some(408) => ModelErrorKind::Timeout,
             Some(413) => ModelErrorKind::ContextOverflow,
             Some(429) => ModelErrorKind::RateLimit,
             Some(400..=499) => ModelErrorKind::InvalidRequest,
+            // 5xx and unknown statuses count as temporary, so they are retried.
             Some(_) => ModelErrorKind::Server,
             None if says(&["rate_limit", "429"]) => ModelErrorKind::RateLimit,
             None if says(&["timeout"]) => ModelErrorKind::Timeout,

@@ -12,7 +12,7 @@ pub(crate) struct SseEvent {
     pub(crate) data: String,
 }
 
-/// Why a stream cannot be parsed further.
+/// Error of a stream that cannot be parsed further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
     #[error("a line of its stream has more than {LINE_MAXIMUM} bytes")]

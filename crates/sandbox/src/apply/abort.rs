@@ -105,7 +105,7 @@ fn abort_commit(
         Err(error) => return missing_target_conflict(error, &intent.resource),
     };
     let _lock = targets.lock_repository(&repository)?;
-    ref_transaction::release_leftover(record, &repository, effect)?;
+    ref_transaction::release_leftover(&record.ref_locks, &repository, effect)?;
     let run = CommitRun {
         targets,
         record,

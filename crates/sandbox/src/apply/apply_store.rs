@@ -123,7 +123,7 @@ pub(crate) fn merge(
         "--messages",
     ];
     let call = store.call(call).argument(format!("--merge-base={base}"));
-    let ended = call.argument(&ours).argument(&theirs).output()?;
+    let ended = call.arguments([&ours, &theirs]).output()?;
     match ended.status.code() {
         Some(0) => {
             let tree = ended.stdout.split(|byte| *byte == 0).next();
@@ -176,7 +176,7 @@ pub(crate) fn commit(
 ) -> TargetResult<String> {
     let call = store.call(["commit-tree", tree]);
     let call = match parent {
-        Some(parent) => call.argument("-p").argument(parent),
+        Some(parent) => call.arguments(["-p", parent]),
         None => call,
     };
     let call = with_identity(call, commit_metadata);
@@ -221,7 +221,7 @@ pub(crate) fn changes(
         "--no-renames",
         "--no-abbrev",
     ];
-    let call = store.call(call).argument(old).argument(new);
+    let call = store.call(call).arguments([old, new]);
     let answer = call.run()?;
     let malformed = || SandboxError::Malformed {
         what: "git diff-tree returned unexpected output".to_owned(),

@@ -1,7 +1,7 @@
 //! Commits to a branch: writes files, index and branch, in this order, under the index locks.
 //!
 //! Every call checks the branch first. At its old commit: the call proceeds. At the new commit: the
-//! apply is done. At any other commit: someone else moved it, and our writes are restored on the
+//! apply is done. At any other commit: another program moved it, and our writes are restored on the
 //! paths where that commit has the old state.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,8 +115,10 @@ impl CommitRun<'_> {
             let written = self.written_paths(&worktrees)?;
             return Ok(Err(LockFailure::Conflicts(conflicts, written)));
         }
-        let what = (self.effect, &self.intent.commit);
-        match RefTransaction::prepare(&self.repository, self.record, what, lock)? {
+        let (ref_locks, commit) = (&self.record.ref_locks, &self.intent.commit);
+        let prepared =
+            RefTransaction::prepare(&self.repository, ref_locks, self.effect, commit, lock);
+        match prepared? {
             Err(state) => Ok(Err(LockFailure::Branch(state))),
             Ok(branch) => {
                 self.targets.reached(ApplyStep::BranchLocked);
@@ -159,7 +161,7 @@ impl CommitRun<'_> {
         // Git's lock on the branch is held. This check detects programs that ignore the lock.
         match branches::branch_state(&self.repository, self.effect)? {
             BranchState::Old => {
-                branch.commit(self.record, &self.repository, self.effect)?;
+                branch.commit(&self.record.ref_locks, &self.repository, self.effect)?;
                 self.targets.reached(ApplyStep::BranchMoved);
                 drop(worktrees);
                 self.targets.reached(ApplyStep::IndexUnlocked);
@@ -172,7 +174,7 @@ impl CommitRun<'_> {
         }
     }
 
-    /// Handles a branch that is not at its old commit: it has our commit, or someone else moved it.
+    /// Handles a branch that is not at its old commit: it has our commit, or another program moved it.
     fn handle_moved_branch(
         &self,
         state: BranchState,
@@ -419,7 +421,7 @@ impl CommitRun<'_> {
         Ok(written.into_iter().collect())
     }
 
-    /// Handles a branch that someone else moved. If its commit contains our whole change, the apply
+    /// Handles a branch that another program moved. If its commit contains our whole change, the apply
     /// is done. Otherwise our writes are restored on paths where that commit has the old state;
     /// other paths are left as they are.
     fn restore_after_move(

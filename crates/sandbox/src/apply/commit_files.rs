@@ -138,7 +138,7 @@ fn path_conflict(change: &PathChange, root: &AbsolutePath, reason: ConflictReaso
 const BATCH_SYNC_THRESHOLD: usize = 16;
 
 /// Writes every path. Removals come first because a file may become a folder. Stops at the first path
-/// that someone else changed.
+/// that another program changed.
 pub(crate) fn write_all_paths(
     placer: &PathWriter<'_>,
     changes: &[PathChange],

@@ -176,7 +176,7 @@ impl IndexLock {
         remove(&beside)?;
         match linked {
             Ok(()) => {
-                // Synced so that after a power failure a missing lock means that someone removed it.
+                // Synced so that after a power failure a missing lock means that it was removed.
                 let folder = File::open(git_dir).and_then(|folder| folder.sync_all());
                 folder.map_err(io_error(git_dir))?;
                 Ok(lock)

@@ -24,7 +24,7 @@ use crate::files::path_from_bytes;
 use crate::references::lock_file_path;
 use crate::repository::UserRepository;
 
-/// Where an intent is applied, and the lock that serialises our processes there.
+/// The target of an intent, and the lock that serialises our processes there.
 #[derive(Debug, Clone)]
 pub(crate) struct IntentTarget {
     pub(crate) repository: Option<UserRepository>,
@@ -177,7 +177,19 @@ impl LocalLocks {
         }
         let conflicts = match &intent.effect {
             ApplyEffect::Commit(effect) => {
-                return self.lock_commit(record, intent, (effect, target), taken);
+                let lock = target.lock_file.as_ref();
+                let lock = lock.and_then(|it| self.repository_locks.get(it));
+                let (Some(repository), Some(lock)) = (target.repository.clone(), lock) else {
+                    return Err(TargetError::NoBranches);
+                };
+                let run = CommitRun {
+                    targets: &self.targets,
+                    record,
+                    intent,
+                    effect,
+                    repository,
+                };
+                return lock_commit(&run, lock, taken);
             }
             ApplyEffect::Files(effect) => {
                 commit_files::find_conflicts(&self.targets, record, intent, effect)?
@@ -190,58 +202,44 @@ impl LocalLocks {
             Err(conflicts)
         })
     }
+}
 
-    fn lock_commit(
-        &self,
-        record: &LocalApplyRecord,
-        intent: &ApplyIntent,
-        (effect, target): (&CommitEffect, &IntentTarget),
-        taken: &mut BTreeSet<PathBuf>,
-    ) -> TargetResult<PartLock> {
-        let lock = target
-            .lock_file
-            .as_ref()
-            .and_then(|it| self.repository_locks.get(it));
-        let (Some(repository), Some(lock)) = (target.repository.clone(), lock) else {
-            return Err(TargetError::NoBranches);
-        };
-        let mut needed = vec![match &effect.reference {
-            Some(reference) => repository.common_dir.join(reference),
-            // Each working tree has a `HEAD` of its own.
-            None => repository.git_dir.join("HEAD"),
-        }];
-        needed.extend(
-            effect
-                .checkouts
-                .iter()
-                .map(|it| path_from_bytes(it.git_dir.as_bytes()).to_owned()),
-        );
-        if needed.iter().any(|it| taken.contains(it)) {
-            // Locked later, when the other part has released the branch or index.
-            return Ok(Ok(None));
-        }
-        taken.extend(needed);
-        let run = CommitRun {
-            targets: &self.targets,
-            record,
-            intent,
-            effect,
-            repository,
-        };
-        let state = match branches::branch_state(&run.repository, effect)? {
-            BranchState::Old => match run.lock_all(lock)? {
-                Ok(locks) => return Ok(Ok(Some(locks))),
-                Err(LockFailure::Conflicts(conflicts, _)) => return Ok(Err(conflicts)),
-                Err(LockFailure::Branch(state)) => state,
-            },
-            state => state,
-        };
-        Ok(match state {
-            // The branch already has the commit; `commit` will detect that.
-            BranchState::New => Ok(None),
-            state => Err(vec![moved_conflict(effect, state)]),
-        })
+/// Locks everything that the commit changes, unless a part locked before has some of it.
+fn lock_commit(
+    run: &CommitRun<'_>,
+    lock: &File,
+    taken: &mut BTreeSet<PathBuf>,
+) -> TargetResult<PartLock> {
+    let (effect, repository) = (run.effect, &run.repository);
+    let mut needed = vec![match &effect.reference {
+        Some(reference) => repository.common_dir.join(reference),
+        // Each working tree has a `HEAD` of its own.
+        None => repository.git_dir.join("HEAD"),
+    }];
+    needed.extend(
+        effect
+            .checkouts
+            .iter()
+            .map(|it| path_from_bytes(it.git_dir.as_bytes()).to_owned()),
+    );
+    if needed.iter().any(|it| taken.contains(it)) {
+        // Locked later, when the other part has released the branch or index.
+        return Ok(Ok(None));
     }
+    taken.extend(needed);
+    let state = match branches::branch_state(repository, effect)? {
+        BranchState::Old => match run.lock_all(lock)? {
+            Ok(locks) => return Ok(Ok(Some(locks))),
+            Err(LockFailure::Conflicts(conflicts, _)) => return Ok(Err(conflicts)),
+            Err(LockFailure::Branch(state)) => state,
+        },
+        state => state,
+    };
+    Ok(match state {
+        // The branch already has the commit; `commit` will detect that.
+        BranchState::New => Ok(None),
+        state => Err(vec![moved_conflict(effect, state)]),
+    })
 }
 
 impl TargetLocks for LocalLocks {

@@ -14,10 +14,11 @@ mod commit_branch;
 mod commit_files;
 mod forbidden_changes;
 mod index;
+mod json_file;
 mod lock_wait;
 mod locking;
-mod masks;
 mod own_folders;
+mod pack_record;
 mod patch;
 mod path_inspector;
 mod path_writer;
@@ -26,11 +27,13 @@ mod prepare_files;
 mod rebase;
 mod rebase_folder;
 mod record;
+mod ref_lock_record;
 mod ref_transaction;
 mod sparse;
 mod staging;
 mod steps;
 mod user_changes;
+mod written_masks;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -131,7 +134,7 @@ impl LocalTargets {
         record: &LocalApplyRecord,
         request: &ApplyRequest,
     ) -> TargetResult<PrepareOutcome> {
-        let masks = masks::find_written_masks(self, request)?;
+        let masks = written_masks::find_written_masks(self, request)?;
         if !masks.is_empty() {
             return Ok(PrepareOutcome::Blocked(masks));
         }
@@ -237,12 +240,12 @@ impl LocalTargets {
         for checkout in &effect.checkouts {
             IndexLock::release_leftover(path_from_bytes(checkout.git_dir.as_bytes()), intent)?;
         }
-        if record.read_ref_locks()?.is_none() || self.is_gone(intent) {
+        if record.ref_locks.read()?.is_none() || self.is_gone(intent) {
             return Ok(());
         }
         let resource = path_from_bytes(intent.resource.as_bytes());
         let repository = UserRepository::find(&self.git, resource)?;
-        ref_transaction::release_leftover(record, &repository, effect)
+        ref_transaction::release_leftover(&record.ref_locks, &repository, effect)
     }
 
     /// Returns whether the repository or folder that an intent changes no longer exists.
@@ -286,7 +289,7 @@ impl LocalTargets {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(record.withdraw_pack()?)
+        Ok(record.pack.withdraw()?)
     }
 }
 
@@ -340,13 +343,13 @@ impl ApplyTargets for LocalTargets {
         if record.has_begun() {
             return Ok(PrepareOutcome::Ready(Box::new(record.intent()?)));
         }
-        if record.has_pack() {
+        if record.pack.exists() {
             self.unpin(&record, &request.resource)?;
         }
         record.recreate()?;
         let prepared = self.prepare_new(&record, request);
         if !matches!(prepared, Ok(PrepareOutcome::Ready(_))) {
-            if record.has_pack() {
+            if record.pack.exists() {
                 self.unpin(&record, &request.resource)?;
             }
             record.remove()?;
@@ -425,7 +428,7 @@ impl ApplyTargets for LocalTargets {
             // The intent is removed first, and its pin before that, so only the rest is left to
             // remove.
             Err(TargetError::Forgotten { .. }) => {
-                record.withdraw_pack()?;
+                record.pack.withdraw()?;
                 Ok(record.remove()?)
             }
             Err(error) => Err(error),

@@ -12,7 +12,7 @@ use crate::entries::parent_folders;
 use crate::files::{path_from_bytes, resource_path};
 
 /// A root, and the folders that the apply creates below it.
-pub(crate) type OwnFolders = (AbsolutePath, Vec<ResourcePath>);
+pub(crate) type NewFolders = (AbsolutePath, Vec<ResourcePath>);
 
 /// Records the missing folders that these changes need. Does nothing once the apply has begun,
 /// because it may have created some already.
@@ -24,7 +24,7 @@ pub(crate) fn note<'a>(
     if record.has_begun() {
         return Ok(());
     }
-    let mut noted: Vec<OwnFolders> = Vec::new();
+    let mut noted: Vec<NewFolders> = Vec::new();
     for root in roots {
         let at = path_from_bytes(root.as_bytes());
         let is_missing = |folder: &&[u8]| {
@@ -39,7 +39,7 @@ pub(crate) fn note<'a>(
         let missing = missing.map(resource_path).collect::<SandboxResult<_>>()?;
         noted.push((root.clone(), missing));
     }
-    record.write_own_folders(&noted)
+    record.own_folders.write(&noted)
 }
 
 /// Returns the recorded folders below this root. `None` if the apply has no such record.
@@ -47,7 +47,7 @@ pub(crate) fn load(
     record: &LocalApplyRecord,
     root: &AbsolutePath,
 ) -> SandboxResult<Option<BTreeSet<Vec<u8>>>> {
-    let Some(noted) = record.read_own_folders()? else {
+    let Some(noted) = record.own_folders.read()? else {
         return Ok(None);
     };
     let here = noted.into_iter().find(|(at, _)| at == root);

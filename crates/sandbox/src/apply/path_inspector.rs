@@ -18,7 +18,7 @@ use crate::files::{io_error, path_from_bytes};
 use crate::safe_fs::{FileStat, open_folder, open_root, stat_at};
 use crate::store::PrivateStore;
 
-/// What exists at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathContent {
     Nothing,
@@ -79,12 +79,11 @@ pub(crate) struct PathInspector<'a> {
     store: Option<&'a PrivateStore>,
     /// Paths that the change removes.
     removed: BTreeSet<&'a [u8]>,
-    /// The submodules in `removed`.
     removed_submodules: BTreeSet<&'a [u8]>,
     submodule_files: SubmoduleFiles,
 }
 
-/// How files in the folder of a removed submodule affect the change.
+/// Treatment of files in the folder of a removed submodule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubmoduleFiles {
     /// They stay and become untracked when the index entry is removed.

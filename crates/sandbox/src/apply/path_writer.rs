@@ -98,7 +98,7 @@ impl<'a> PathWriter<'a> {
                 Ok(PathWriteOutcome::Done)
             }
             (PathChangeState::Foreign(reason), _) => Ok(PathWriteOutcome::Conflict(reason)),
-            (PathChangeState::Old, Some(new)) => self.write(number, (change, new), sync),
+            (PathChangeState::Old, Some(new)) => self.write(number, change, new, sync),
             (PathChangeState::Old, None) => self.remove_path(number, change, sync),
         }
     }
@@ -222,7 +222,7 @@ impl<'a> PathWriter<'a> {
             self.unlink(&aside)?;
             return Ok(None);
         }
-        // Someone else's content was swapped out at the last moment. Restore it unless the path
+        // A foreign edit was swapped out at the last moment. Restore it unless the path
         // changed again.
         let name = self.temporary_name(number);
         let here = self.inspector.inspect(path)?;
@@ -247,7 +247,8 @@ impl<'a> PathWriter<'a> {
     fn write(
         &self,
         number: usize,
-        (change, new): (&PathChange, &PathState),
+        change: &PathChange,
+        new: &PathState,
         sync: Sync,
     ) -> SandboxResult<PathWriteOutcome> {
         let path = change.path.as_bytes();
@@ -525,7 +526,7 @@ fn copy(mut from: File, mut to: &File) -> io::Result<String> {
     }
 }
 
-/// Returns the old permissions, made executable for everyone who may read the file, or for no one.
+/// Returns the old permissions, made executable for all users who may read the file, or for none.
 fn permissions(old: u32, is_executable: bool) -> Permissions {
     let old = old & 0o777;
     Permissions::from_mode(if !is_executable {

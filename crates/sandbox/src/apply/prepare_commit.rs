@@ -40,7 +40,7 @@ struct ChangeInput {
     submodules: SubmoduleChanges,
 }
 
-/// Where the change is applied.
+/// Target of the change.
 struct CommitTarget {
     reference: Option<String>,
     old: Option<String>,
@@ -80,9 +80,9 @@ pub(crate) fn prepare(
     };
     let reference = target.reference.as_deref();
     let (worktrees, mut conflicts) = find_worktrees(targets, repository, reference)?;
-    let trees = (target.tree.as_str(), fitted.new_tree.as_str());
+    let (old_tree, new_tree) = (target.tree.as_str(), fitted.new_tree.as_str());
     if !worktrees.is_empty() {
-        staging::stage(store, record, &mut fitted.changes, trees)?;
+        staging::stage(store, record, &mut fitted.changes, old_tree, new_tree)?;
         targets.reached(ApplyStep::Staged);
     }
     let old_store = with_attributes(store, &target.tree);
@@ -157,8 +157,14 @@ pub(crate) fn prepare_worktree(
         FitOutcome::Nothing => return Ok(PrepareOutcome::Nothing),
         FitOutcome::Blocked(conflicts) => return Ok(PrepareOutcome::Blocked(conflicts)),
     };
-    let trees = (target.tree.as_str(), fitted.new_tree.as_str());
-    staging::stage(&input.store, record, &mut fitted.changes, trees)?;
+    let (old_tree, new_tree) = (target.tree.as_str(), fitted.new_tree.as_str());
+    staging::stage(
+        &input.store,
+        record,
+        &mut fitted.changes,
+        old_tree,
+        new_tree,
+    )?;
     targets.reached(ApplyStep::Staged);
     apply_store::set_alternates(&input.store, &[&input.repository.objects_dir()])?;
     let worktree = UserWorktree::new(input.repository)?;
@@ -454,7 +460,7 @@ pub(crate) fn removed_paths(changes: &[PathChange]) -> BTreeSet<&[u8]> {
 }
 
 /// Returns why a file differs from its commit. A file that already has the new content is a conflict
-/// too: someone else wrote it, so it must not be treated as ours.
+/// too: another program wrote it, so it must not be treated as ours.
 fn uncommitted_reason(
     inspector: &PathInspector<'_>,
     change: &PathChange,
@@ -496,15 +502,17 @@ fn make_commit(
         revisions.push_str(&format!("^{parent}\n"));
     }
     let owner = request.id.to_string();
-    let pack = pack::write(store, &record.packing(), &revisions, &owner)?;
+    let pack = pack::write(store, record.pack.packing(), &revisions, &owner)?;
     let _lock = targets.lock_repository(repository)?;
-    record.write_keep_path(&pack.keep_file_in(repository))?;
+    record
+        .pack
+        .write_keep_path(&pack.keep_file_in(repository))?;
     targets.reached(ApplyStep::PackRecorded);
-    pack.install_in(repository, &owner, record.pack_time())?;
+    pack.install_in(repository, &owner, record.pack.time())?;
     targets.reached(ApplyStep::PackInstalled);
     references::set(repository, &references::apply_ref(request.id), &commit)?;
     targets.reached(ApplyStep::Pinned);
-    record.release_keep()?;
-    remove(&record.packing())?;
+    record.pack.release_keep()?;
+    remove(record.pack.packing())?;
     Ok(commit)
 }

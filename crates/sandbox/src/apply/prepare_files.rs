@@ -43,7 +43,7 @@ pub(crate) fn prepare(
     let store = apply_store::create(&targets.git, record, ObjectFormat::Sha1, &[&objects])?;
     let mut changes = apply_store::changes(&store, from.files(), to.files())?;
     let nothing = store.attributes.clone();
-    staging::stage(&store, record, &mut changes, (&nothing, &nothing))?;
+    staging::stage(&store, record, &mut changes, &nothing, &nothing)?;
     targets.reached(ApplyStep::Staged);
     let (before, after) = (
         store.entries_of(from)?.empty_directories,
@@ -61,7 +61,8 @@ pub(crate) fn prepare(
     remove(&record.store())?;
     finish_prepare(
         request,
-        (changes, effect),
+        changes,
+        effect,
         Modes::from_settings(&[]),
         ConflictReason::Edited,
     )
@@ -96,7 +97,7 @@ pub(crate) fn reverse(
         removed: effect.made.clone(),
     };
     let modes = load_modes(targets, applied)?;
-    finish_prepare(request, (changes, effect), modes, ConflictReason::Changed)
+    finish_prepare(request, changes, effect, modes, ConflictReason::Changed)
 }
 
 /// Swaps the old and the new state of each change.
@@ -111,7 +112,8 @@ pub(crate) fn reverse_changes(changes: &[PathChange]) -> Vec<PathChange> {
 
 fn finish_prepare(
     request: &ApplyRequest,
-    (changes, effect): (Vec<PathChange>, FilesEffect),
+    changes: Vec<PathChange>,
+    effect: FilesEffect,
     modes: Modes,
     edited: ConflictReason,
 ) -> TargetResult<PrepareOutcome> {

@@ -4,39 +4,49 @@
 //! data and `done.json` after the last. `new/` and `old/` hold the changed files in both states; a
 //! folder is restored from them.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::ffi::OsStrExt;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use cleveragents_domain::id::ApplyId;
-use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::SandboxResult;
 use cleveragents_ports::targets::{AppliedResult, ApplyIntent, TargetError, TargetResult};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::apply::json_file::JsonFile;
 use crate::apply::lock_wait::LockWait;
-use crate::apply::own_folders::OwnFolders;
-use crate::apply::ref_transaction::LockFile;
+use crate::apply::own_folders::NewFolders;
+use crate::apply::pack_record::PackRecord;
+use crate::apply::ref_lock_record::RefLockRecord;
 use crate::apply::user_changes::RepositoryMarks;
-use crate::files::{
-    Sync, create_private_folder, io_error, is_not_found, path_from_bytes, read_if_exists, remove,
-    replace, replace_with_sync, system_time,
-};
-use crate::pack;
+use crate::files::{create_private_folder, io_error, is_not_found, remove};
 
 #[derive(Debug, Clone)]
 pub(crate) struct LocalApplyRecord {
     pub(crate) id: ApplyId,
+    pub(crate) pack: PackRecord,
+    pub(crate) ref_locks: RefLockRecord,
+    /// The folders that the commit creates, recorded before it starts. Absent in a record of an older
+    /// version.
+    pub(crate) own_folders: JsonFile<Vec<NewFolders>>,
     folder: PathBuf,
+    intent: JsonFile<ApplyIntent>,
+    /// Empty if the call that wrote it ended by itself.
+    begun: JsonFile<RepositoryMarks>,
+    done: JsonFile<AppliedResult>,
 }
 
 impl LocalApplyRecord {
     pub(crate) fn new(root: &Path, id: ApplyId) -> Self {
+        let folder = root.join(id.to_string());
         Self {
             id,
-            folder: root.join(id.to_string()),
+            pack: PackRecord::new(&folder, id),
+            ref_locks: RefLockRecord::new(&folder),
+            own_folders: JsonFile::new(folder.join("own-folders.json")),
+            intent: JsonFile::new(folder.join("intent.json")),
+            begun: JsonFile::new(folder.join("begun")),
+            done: JsonFile::new(folder.join("done.json")),
+            folder,
         }
     }
 
@@ -48,8 +58,8 @@ impl LocalApplyRecord {
         loop {
             let lock = wait.acquire(&path)?;
             let ours = lock.metadata().map_err(io_error(&path))?;
-            // Forgetting an apply removes its lock file. A lock on a removed file excludes nobody,
-            // so retry.
+            // Forgetting an apply removes its lock file. A lock on a removed file excludes no
+            // other process, so retry.
             match std::fs::metadata(&path) {
                 Ok(found) if found.ino() == ours.ino() => return Ok(lock),
                 _ => drop(lock),
@@ -65,7 +75,7 @@ impl LocalApplyRecord {
 
     pub(crate) fn remove(&self) -> SandboxResult<()> {
         // The intent is removed first, so a partly removed record can no longer be committed.
-        remove(&self.intent_file())?;
+        self.intent.remove()?;
         remove(&self.folder)?;
         remove(&self.folder.with_extension("lock"))
     }
@@ -73,10 +83,6 @@ impl LocalApplyRecord {
     /// The private store in which the apply is computed.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.join("git")
-    }
-
-    pub(crate) fn packing(&self) -> PathBuf {
-        self.folder.join("packing")
     }
 
     /// The changed files in their new state.
@@ -102,156 +108,53 @@ impl LocalApplyRecord {
     }
 
     pub(crate) fn exists(&self) -> bool {
-        self.intent_file().is_file()
+        self.intent.exists()
+    }
+
+    pub(crate) fn intent(&self) -> TargetResult<ApplyIntent> {
+        let forgotten = TargetError::Forgotten { id: self.id };
+        self.intent.read()?.ok_or(forgotten)
+    }
+
+    pub(crate) fn write_intent(&self, intent: &ApplyIntent) -> SandboxResult<()> {
+        self.intent.write(intent)
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        self.folder.join("begun").is_file()
+        self.begun.exists()
     }
 
     /// Records that the user's files change from now on. The marks describe the user's repository
     /// as a kill would leave it. The new objects belong to the user from now on.
     pub(crate) fn mark_begun(&self, marks: &RepositoryMarks) -> SandboxResult<()> {
-        self.release_keep()?;
-        remove(&self.pack_note())?;
-        self.write(&self.folder.join("begun"), marks)
+        self.pack.hand_over()?;
+        self.begun.write(marks)
     }
 
     /// Returns the marks of a call that was killed, or `None` if the call ended by itself.
     pub(crate) fn marks(&self) -> Option<RepositoryMarks> {
-        let bytes = read_if_exists(&self.folder.join("begun")).ok()??;
-        serde_json::from_slice(&bytes).ok()
+        self.begun.read().ok()?
     }
 
     /// Records that a started call ended by itself before it was done. Works on a full disk.
     pub(crate) fn mark_paused(&self) -> SandboxResult<()> {
-        let path = self.folder.join("begun");
-        match OpenOptions::new().write(true).truncate(true).open(&path) {
-            Err(error) if !is_not_found(&error) => Err(io_error(&path)(error)),
+        let path = self.begun.path();
+        match OpenOptions::new().write(true).truncate(true).open(path) {
+            Err(error) if !is_not_found(&error) => Err(io_error(path)(error)),
             _ => Ok(()),
         }
     }
 
     /// Records that nothing we wrote is left: the apply is only prepared again.
     pub(crate) fn mark_restored(&self) -> SandboxResult<()> {
-        remove(&self.folder.join("begun"))
-    }
-
-    pub(crate) fn intent(&self) -> TargetResult<ApplyIntent> {
-        let forgotten = TargetError::Forgotten { id: self.id };
-        self.read(&self.intent_file())?.ok_or(forgotten)
-    }
-
-    pub(crate) fn write_intent(&self, intent: &ApplyIntent) -> SandboxResult<()> {
-        self.write(&self.intent_file(), intent)
+        self.begun.remove()
     }
 
     pub(crate) fn read_done(&self) -> TargetResult<Option<AppliedResult>> {
-        Ok(self.read(&self.folder.join("done.json"))?)
+        Ok(self.done.read()?)
     }
 
     pub(crate) fn mark_done(&self, applied: &AppliedResult) -> SandboxResult<()> {
-        self.write(&self.folder.join("done.json"), applied)
-    }
-
-    /// Records the folders that the commit will create, before it starts.
-    pub(crate) fn write_own_folders(&self, folders: &[OwnFolders]) -> SandboxResult<()> {
-        self.write(&self.folder.join("own-folders.json"), &folders)
-    }
-
-    /// Returns the recorded folders. `None` in a record of an older version.
-    pub(crate) fn read_own_folders(&self) -> SandboxResult<Option<Vec<OwnFolders>>> {
-        self.read(&self.folder.join("own-folders.json"))
-    }
-
-    /// Records the locks that a git transaction holds. Empty before they are known.
-    pub(crate) fn write_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
-        let bytes = serde_json::to_vec(locks).map_err(|error| SandboxError::Malformed {
-            what: error.to_string(),
-        })?;
-        replace_with_sync(&self.ref_locks_file(), &bytes, Sync::No)
-    }
-
-    /// Returns the recorded locks if a transaction was started and not forgotten.
-    pub(crate) fn read_ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
-        Ok(self.read(&self.ref_locks_file())?)
-    }
-
-    /// Returns when the locks were recorded, in Unix seconds.
-    pub(crate) fn ref_locks_written_at(&self) -> SandboxResult<i64> {
-        let path = self.ref_locks_file();
-        let found = fs::metadata(&path).map_err(io_error(&path))?;
-        Ok(found.mtime())
-    }
-
-    pub(crate) fn forget_ref_locks(&self) -> SandboxResult<()> {
-        remove(&self.ref_locks_file())
-    }
-
-    fn ref_locks_file(&self) -> PathBuf {
-        self.folder.join("ref-locks.json")
-    }
-
-    /// Records the path of the `.keep` file that will protect new objects in the user's repository.
-    pub(crate) fn write_keep_path(&self, keep: &Path) -> SandboxResult<()> {
-        replace(&self.folder.join("keep"), keep.as_os_str().as_bytes())
-    }
-
-    /// The modification time of this apply's pack. It identifies the pack, because no other has it.
-    pub(crate) fn pack_time(&self) -> SystemTime {
-        system_time(self.id.created_at())
-    }
-
-    /// Removes the `.keep` file, because a ref protects the new objects from now on.
-    pub(crate) fn release_keep(&self) -> SandboxResult<()> {
-        match read_if_exists(&self.pack_note())? {
-            Some(path) => remove(path_from_bytes(&path)),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns whether new objects were installed that nothing of the user's needs yet.
-    pub(crate) fn has_pack(&self) -> bool {
-        self.pack_note().is_file()
-    }
-
-    /// Removes the installed objects, and what a kill or a full disk left of installing them.
-    pub(crate) fn withdraw_pack(&self) -> SandboxResult<()> {
-        if let Some(path) = read_if_exists(&self.pack_note())? {
-            pack::withdraw(
-                path_from_bytes(&path),
-                &self.id.to_string(),
-                self.pack_time(),
-            )?;
-            remove(&self.pack_note())?;
-        }
-        Ok(())
-    }
-
-    fn pack_note(&self) -> PathBuf {
-        self.folder.join("keep")
-    }
-
-    fn intent_file(&self) -> PathBuf {
-        self.folder.join("intent.json")
-    }
-
-    fn write(&self, path: &Path, value: &impl Serialize) -> SandboxResult<()> {
-        let bytes = serde_json::to_vec_pretty(value).map_err(|error| SandboxError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        replace(path, &bytes)
-    }
-
-    fn read<T: DeserializeOwned>(&self, path: &Path) -> SandboxResult<Option<T>> {
-        let Some(bytes) = read_if_exists(path)? else {
-            return Ok(None);
-        };
-        let value = serde_json::from_slice(&bytes).map_err(|error| SandboxError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        Ok(Some(value))
+        self.done.write(applied)
     }
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::abandoned_lock::{LockOwner, find_lock_owner};
 use crate::apply::branches::{self, BranchState};
-use crate::apply::record::LocalApplyRecord;
+use crate::apply::ref_lock_record::RefLockRecord;
 use crate::files::{is_not_found, path_from_bytes, remove};
 use crate::git_dir_links;
 use crate::repository::UserRepository;
@@ -56,17 +56,18 @@ impl RefTransaction {
     /// must hold the repository lock.
     pub(crate) fn prepare(
         repository: &UserRepository,
-        record: &LocalApplyRecord,
-        (effect, commit_metadata): (&CommitEffect, &CommitMetadata),
+        ref_locks: &RefLockRecord,
+        effect: &CommitEffect,
+        commit_metadata: &CommitMetadata,
         lock: &File,
     ) -> TargetResult<Result<Self, BranchState>> {
         if let Some(reference) = &effect.reference {
             git_dir_links::check_ref(&repository.common_dir, reference)?;
         }
-        release_leftover(record, repository, effect)?;
+        release_leftover(ref_locks, repository, effect)?;
         // Recorded before git starts, so after a kill the next call knows that git may have left
         // locks (law 9).
-        record.write_ref_locks(&[])?;
+        ref_locks.write(&[])?;
         let call = repository.call(UserGitCommand::UpdateRefs {
             author: commit_metadata,
         });
@@ -92,14 +93,14 @@ impl RefTransaction {
         );
         match transaction.send(&lines, "prepare: ok") {
             Ok(()) => {
-                record.write_ref_locks(&lock_files(repository, effect))?;
+                ref_locks.write(&lock_files(repository, effect))?;
                 Ok(Ok(transaction))
             }
             Err(complaint) => {
                 match transaction.finish() {
-                    GitExit::Killed => release_leftover(record, repository, effect)?,
+                    GitExit::Killed => release_leftover(ref_locks, repository, effect)?,
                     // Git has removed its own locks: any lock there now belongs to another git.
-                    GitExit::Exited => record.forget_ref_locks()?,
+                    GitExit::Exited => ref_locks.forget()?,
                 }
                 match branches::branch_state(repository, effect)? {
                     BranchState::Old => Err(refusal_error(complaint)),
@@ -113,14 +114,14 @@ impl RefTransaction {
     /// not have moved; the locks are released in both cases.
     pub(crate) fn commit(
         mut self,
-        record: &LocalApplyRecord,
+        ref_locks: &RefLockRecord,
         repository: &UserRepository,
         effect: &CommitEffect,
     ) -> TargetResult<()> {
         let committed = self.send("commit\n", "commit: ok");
         match self.finish() {
-            GitExit::Killed => release_leftover(record, repository, effect)?,
-            GitExit::Exited => record.forget_ref_locks()?,
+            GitExit::Killed => release_leftover(ref_locks, repository, effect)?,
+            GitExit::Exited => ref_locks.forget()?,
         }
         Ok(committed.map_err(transaction_error)?)
     }
@@ -170,15 +171,15 @@ impl Drop for RefTransaction {
 /// Removes the locks left by a git that was killed in a transaction of this apply. The caller must
 /// hold the repository lock, which proves that this git has ended.
 pub(crate) fn release_leftover(
-    record: &LocalApplyRecord,
+    ref_locks: &RefLockRecord,
     repository: &UserRepository,
     effect: &CommitEffect,
 ) -> TargetResult<()> {
-    let Some(noted) = record.read_ref_locks()? else {
+    let Some(noted) = ref_locks.read()? else {
         return Ok(());
     };
     if noted.is_empty() {
-        release_unrecorded(record, repository, effect)?;
+        release_unrecorded(ref_locks, repository, effect)?;
     }
     for noted in noted {
         // Inode and change time must match: another git may have locked the ref since.
@@ -186,7 +187,7 @@ pub(crate) fn release_leftover(
             remove(path_from_bytes(&noted.path))?;
         }
     }
-    Ok(record.forget_ref_locks()?)
+    Ok(ref_locks.forget()?)
 }
 
 /// Removes the locks of a git that was killed together with us before its locks were recorded. The
@@ -194,7 +195,7 @@ pub(crate) fn release_leftover(
 /// even earlier leaves an empty lock. Fails if the git of an empty lock may still be running; the
 /// record then stays for the next attempt.
 fn release_unrecorded(
-    record: &LocalApplyRecord,
+    ref_locks: &RefLockRecord,
     repository: &UserRepository,
     effect: &CommitEffect,
 ) -> TargetResult<()> {
@@ -205,7 +206,7 @@ fn release_unrecorded(
     let path = path_from_bytes(&branch.path);
     let content = std::fs::read(path).unwrap_or_default();
     let owner = match content.as_slice() {
-        [] => find_lock_owner(path, record.ref_locks_written_at()?, repository),
+        [] => find_lock_owner(path, ref_locks.written_at()?, repository),
         content if content.trim_ascii_end() == effect.new.as_bytes() => LockOwner::Gone,
         _ => LockOwner::Foreign,
     };

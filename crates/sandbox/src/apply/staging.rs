@@ -23,7 +23,8 @@ pub(crate) fn stage(
     store: &PrivateStore,
     record: &LocalApplyRecord,
     changes: &mut [PathChange],
-    (old_tree, new_tree): (&str, &str),
+    old_tree: &str,
+    new_tree: &str,
 ) -> SandboxResult<()> {
     let mut old: Vec<_> = changes
         .iter_mut()

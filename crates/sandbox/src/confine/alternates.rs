@@ -1,7 +1,7 @@
 //! Finds the object store that a sandbox borrows from, as the host wrote it into the sandbox's store.
 //!
 //! Only that one becomes readable. The `info/alternates` of the user's repository is not followed: it
-//! may come from someone else and may name any folder of the machine.
+//! may be of foreign origin and may name any folder of the machine.
 
 use std::ffi::OsString;
 use std::fs;

@@ -20,7 +20,7 @@ const CAPABILITIES: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"];
 /// Minimum size in bytes of a folder in memory.
 const SMALLEST_FOLDER: u64 = 1 << 20;
 
-/// What the command line depends on besides the policy.
+/// Inputs of the command line besides the policy.
 pub(super) struct BubblewrapContext<'a> {
     pub(super) program: &'a Path,
     /// Files that the command must not open.

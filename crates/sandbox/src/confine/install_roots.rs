@@ -10,8 +10,8 @@ use super::credentials::{has_token, is_secret_in_toolchain};
 /// Names of program folders inside an installation.
 const PROGRAM_FOLDERS: [&str; 3] = ["bin", "sbin", "shims"];
 
-/// What an installation has beside its programs. Anything else there, such as a project, is not
-/// granted: a folder on `PATH` says nothing about its neighbours.
+/// Folders that an installation has beside its programs. Anything else there, such as a project,
+/// is not granted: a folder on `PATH` says nothing about its neighbours.
 const PARTS: [&str; 37] = [
     "bin",
     "sbin",

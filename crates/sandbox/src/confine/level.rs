@@ -13,10 +13,9 @@ use super::{bubblewrap, landlock, own_mounts};
 use crate::account::SandboxAccount;
 
 /// The confinement level that the settings ask for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestedConfinement {
     /// The best level that works here, which may be none.
-    #[default]
     Best,
     /// This level; commands fail if it is not available.
     Exactly(Confinement),

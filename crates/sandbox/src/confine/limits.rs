@@ -33,7 +33,7 @@ const DISK_INTERVAL: Duration = Duration::from_secs(1);
 /// most 5 % of one processor.
 const IDLE_FACTOR: u32 = 20;
 
-/// How much one command may use.
+/// Resource limits of one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLimits {
     /// Bytes of memory of all its processes.

@@ -215,7 +215,7 @@ fn start_error(reason: impl ToString) -> ProcessError {
 #[derive(Debug)]
 struct LocalPreparedCommand {
     supervisor: Child,
-    /// Closing it tells the supervisor that we are gone.
+    /// Closing it is the signal to the supervisor that its owner ended.
     control: UnixStream,
     output: Option<(ChildStdout, ChildStderr)>,
     mark: ProcessIdentity,

@@ -152,7 +152,6 @@ impl AccessRules {
         })
     }
 
-    /// Returns the access to `path`.
     pub(super) fn access_to(&self, path: &Path) -> PathAccess {
         let fitting = self.iter().filter(|(rule, _)| path.starts_with(rule));
         fitting

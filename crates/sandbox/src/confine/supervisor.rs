@@ -69,7 +69,7 @@ pub(super) fn supervise(
         },
     };
     let report = serde_json::to_vec(&report)?;
-    // If the owner is gone, nobody needs the report.
+    // Ignored: if the owner is gone, the report has no reader.
     let _ = control.write_all(&report);
     Ok(())
 }

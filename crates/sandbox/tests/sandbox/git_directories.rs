@@ -9,7 +9,7 @@ use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, git_settings, link, script, write};
 
-/// A folder from someone else may name any repository of the machine as its own.
+/// A folder of foreign origin may name any repository of the machine as its own.
 #[test]
 fn a_git_directory_of_another_folder_is_refused() {
     let world = SandboxTestWorld::new();

@@ -321,7 +321,7 @@ fn a_folder_survives_a_kill_at_every_step() {
     assert!(killed >= 15, "only {killed} were killed");
 }
 
-/// Killed after everything was written; then someone else moved the branch, and the restore is killed
+/// Killed after everything was written; then another program moved the branch, and the restore is killed
 /// at every step: in the end nothing of the apply is left.
 #[test]
 fn killed_again_while_restoring() {

@@ -127,7 +127,7 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
     }
 }
 
-/// An earlier commit by someone else is detected while nothing is written anywhere.
+/// An earlier foreign commit is detected while nothing is written anywhere.
 #[test]
 fn a_commit_before_the_locks_blocks_all_targets() {
     let world = SandboxTestWorld::new();
@@ -183,7 +183,7 @@ fn locks_of_a_killed_process_are_removed() {
 }
 
 /// A git that was killed with the branch locked leaves the lock. It is recognised as ours, but a file
-/// that someone else put in its place is not.
+/// that another program put in its place is not.
 #[test]
 fn a_lock_of_a_killed_git_is_recognised() {
     let world = SandboxTestWorld::new();
@@ -198,7 +198,7 @@ fn a_lock_of_a_killed_git_is_recognised() {
     let foreign = fs::read(&lock).unwrap();
     drop(lock_all(&world, std::slice::from_ref(&intent)));
     assert!(!lock.exists() && !root.join(".git/HEAD.lock").exists());
-    // The same bytes, written by someone else.
+    // The same bytes, written by another program.
     crate::environment::write(&lock, &foreign);
     let refused = targets(&world).lock(std::slice::from_ref(&intent));
     let busy = TargetError::Busy { lock: lock.clone() };

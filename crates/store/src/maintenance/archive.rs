@@ -7,8 +7,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::Timestamp;
-use cleveragents_ports::journal_verification::ChainFault;
+use cleveragents_domain::{ChainFault, Timestamp};
 use cleveragents_ports::{Entity, Result, StoreError, UniqueKey};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,6 @@ const MANIFEST: &str = "manifest.json";
 /// Limits the size of a member so that an archive cannot exhaust memory.
 const MEMBER_MAXIMUM: u64 = 4 << 30;
 
-/// The manifest of a backup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackupManifest {
     pub format: i64,
@@ -86,7 +84,7 @@ impl Drop for PartialFile {
 impl BackupWriter {
     pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
         let partial = PartialFile::partial_path(path, at);
-        // Never write through a symbolic link or into an existing file that somebody placed there.
+        // Never write through a symbolic link or into a file that another program placed there.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)

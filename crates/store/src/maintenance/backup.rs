@@ -12,7 +12,7 @@ use super::tables::{REFERENCES, TABLES, Table};
 use crate::database::Database;
 use crate::queue::TransactionMode;
 use crate::schema::NEWEST_VERSION;
-use crate::session::StoreSession;
+use crate::session::{StoreSession, lock_blob_files};
 use crate::value::params;
 
 #[derive(Debug, Clone, Serialize)]
@@ -53,7 +53,7 @@ pub(super) fn write_backup(
     progress: &ProgressCallback,
 ) -> Result<BackupManifest> {
     let at = session.now()?;
-    let _files = session.lock_blob_files()?;
+    let _files = lock_blob_files(session)?;
     let mut writer = BackupWriter::create(path, at)?;
     let mut unreadable_blobs = BTreeSet::new();
     let contents = write_contents(session, &mut writer, &mut unreadable_blobs, progress)?;

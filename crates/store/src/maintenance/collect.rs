@@ -2,42 +2,16 @@
 //! Anything touched within the grace period is kept.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
+use cleveragents_ports::maintenance::{CollectionReport, Retention};
 use cleveragents_ports::{LockRecords, Result, Runs, Transaction};
-use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
 use crate::queue::TransactionMode;
 use crate::session::StoreSession;
 use crate::value::params;
-
-/// How long unreferenced data is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Retention {
-    /// For this long, a repeated operation id returns its first result.
-    pub operations: Duration,
-    /// An unreferenced blob is kept this long after it was last touched.
-    pub blobs: Duration,
-}
-
-/// What was collected, or would be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CollectionReport {
-    pub operations: u64,
-    pub blobs: u64,
-    pub blob_bytes: u64,
-    pub stray_files: u64,
-    pub dead_processes: u64,
-}
-
-impl CollectionReport {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 const OLD_OPERATIONS: &str = "operations WHERE at < ?1";
 const UNREFERENCED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
@@ -173,7 +147,7 @@ fn count_collectable(
     Ok((counted, cutoff))
 }
 
-/// What one transaction of a collection deleted.
+/// The rows that one transaction of a collection deleted.
 #[derive(Debug, Clone, Copy)]
 struct CollectionBatch {
     operations: u64,

@@ -1,24 +1,12 @@
 //! The health of a database: sizes for `info`, findings for `diagnostics`.
 
 use cleveragents_ports::Result;
+use cleveragents_ports::maintenance::{Engine, Statistics};
 use serde::Serialize;
 
-use crate::database::{Database, Engine};
+use crate::database::Database;
 use crate::queue::TransactionMode;
 use crate::session::StoreSession;
-
-/// Sizes and counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Statistics {
-    pub streams: i64,
-    pub events: i64,
-    pub actions: i64,
-    pub plans: i64,
-    pub operations: i64,
-    pub blobs: i64,
-    pub blob_bytes: i64,
-    pub database_bytes: i64,
-}
 
 /// A problem of the database that its user should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

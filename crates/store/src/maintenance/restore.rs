@@ -22,12 +22,11 @@ use crate::blob_files::BlobFiles;
 use crate::database::StoreOptions;
 use crate::dialect::SqlDialect;
 use crate::postgres::{self, Address};
-use crate::session::StoreSession;
+use crate::session::{StoreSession, backfill_rows, insert_blob_row, put_chunks};
 use crate::sql_executor::SqlExecutor;
 use crate::sqlite;
 use crate::value::params;
 
-/// The target of a restore.
 #[derive(Debug, Clone)]
 pub struct RestoreTarget {
     pub options: StoreOptions,
@@ -36,7 +35,7 @@ pub struct RestoreTarget {
     pub altered: AlteredBackupPolicy,
 }
 
-/// What to do with a backup whose journal does not verify, because it was altered before the
+/// Treatment of a backup whose journal does not verify, because it was altered before the
 /// backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlteredBackupPolicy {
@@ -44,7 +43,7 @@ pub enum AlteredBackupPolicy {
     Accept,
 }
 
-/// What to do with existing contents.
+/// Treatment of existing contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExistingDataPolicy {
     Refuse,
@@ -242,7 +241,7 @@ impl Loader<'_> {
         reader: &BackupReader,
         dialect: SqlDialect,
     ) -> Result<()> {
-        session.backfill(reader.manifest.schema)?;
+        backfill_rows(session, reader.manifest.schema)?;
         session.execute("UPDATE runs SET owner = NULL", &[])?;
         session.execute("UPDATE locks SET owner = NULL, holds = 0", &[])?;
         if let Some(sql) = dialect.advance_event_sequence() {
@@ -268,11 +267,11 @@ impl Loader<'_> {
                 Staging::File
             }
             None => {
-                session.put_chunks(&hash, content)?;
+                put_chunks(session, &hash, content)?;
                 Staging::Chunks
             }
         };
-        session.insert_blob_row(&hash, content.len() as u64, &staging)
+        insert_blob_row(session, &hash, content.len() as u64, &staging)
     }
 }
 

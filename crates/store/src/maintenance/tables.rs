@@ -13,7 +13,7 @@ pub(super) struct Table {
     /// The number of leading columns that form the paging key.
     key_columns: usize,
     /// The number of trailing columns that a backup of an older schema lacks. They have defaults,
-    /// and [`StoreSession::backfill`] fills them in.
+    /// and [`backfill_rows`](crate::session::backfill_rows) fills them in.
     added_columns: usize,
 }
 
@@ -446,6 +446,7 @@ mod tests {
     use cleveragents_ports::system::SystemClock;
 
     use super::*;
+    use crate::session::backfill_rows;
     use crate::sqlite;
 
     #[test]
@@ -484,7 +485,7 @@ mod tests {
             let row = table(name).parse_row(line).unwrap();
             table(name).insert(&mut session, &row).unwrap();
         }
-        session.backfill(1).unwrap();
+        backfill_rows(&mut session, 1).unwrap();
         let carried = session
             .query(
                 "SELECT uses, single_use, plans.tail, project, plan_projects.created_at, \

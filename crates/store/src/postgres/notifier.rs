@@ -15,7 +15,7 @@ use super::connection::PostgresConnection;
 use crate::sql_executor::SqlExecutor;
 
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
-/// How soon the listener notices that the store is gone.
+/// Time after which the listener notices that the store is gone.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CHANNEL: &str = "SELECT 'cleveragents_' || abs(hashtext(current_schema())::bigint)";

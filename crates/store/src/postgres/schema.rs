@@ -11,7 +11,7 @@ use crate::dialect::SqlDialect;
 use crate::schema::{self, SchemaState};
 use crate::sql_executor::SqlExecutor;
 
-/// How long to wait for processes that have the schema open.
+/// Longest wait for processes that have the schema open.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 

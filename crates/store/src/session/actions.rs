@@ -93,7 +93,7 @@ impl Actions for StoreSession<'_> {
         if used == 1 {
             return Ok(());
         }
-        Err(self.unusable_action_error(action)?)
+        Err(unusable_action_error(self, action)?)
     }
 
     fn use_unregistered_action(
@@ -132,42 +132,40 @@ impl Actions for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Explains why no row of `action` was updated. Locks the row, so that the reason still holds
-    /// when the transaction ends.
-    fn unusable_action_error(&mut self, action: &Action) -> Result<StoreError> {
-        let row = self.find(
-            "SELECT version, state FROM actions WHERE id = ?1 FOR UPDATE",
-            params![action.id.to_string()],
-        )?;
-        let name = action.name.to_string();
-        let Some(row) = row else {
-            return Ok(not_found_error(Entity::Action, name));
-        };
-        if row.parsed::<ActionState>(1)? == ActionState::Archived {
-            return Ok(StoreError::Archived {
-                entity: Entity::Action,
-                name,
-            });
-        }
-        if row.integer(0)? != action.version {
-            return Ok(StoreError::Conflict {
-                entity: Entity::Action,
-                id: action.id.to_string(),
-                expected: action.version,
-                found: row.integer(0)?,
-            });
-        }
-        let plan = self.find(
-            "SELECT name FROM plans WHERE action = ?1 ORDER BY created_at, id LIMIT 1",
-            params![&name],
-        )?;
-        Ok(StoreError::Taken {
-            key: UniqueKey::SingleUse,
+/// Explains why no row of `action` was updated. Locks the row, so that the reason still holds when
+/// the transaction ends.
+fn unusable_action_error(session: &mut StoreSession<'_>, action: &Action) -> Result<StoreError> {
+    let row = session.find(
+        "SELECT version, state FROM actions WHERE id = ?1 FOR UPDATE",
+        params![action.id.to_string()],
+    )?;
+    let name = action.name.to_string();
+    let Some(row) = row else {
+        return Ok(not_found_error(Entity::Action, name));
+    };
+    if row.parsed::<ActionState>(1)? == ActionState::Archived {
+        return Ok(StoreError::Archived {
+            entity: Entity::Action,
             name,
-            holder: single_use_holder(plan)?,
-        })
+        });
     }
+    if row.integer(0)? != action.version {
+        return Ok(StoreError::Conflict {
+            entity: Entity::Action,
+            id: action.id.to_string(),
+            expected: action.version,
+            found: row.integer(0)?,
+        });
+    }
+    let plan = session.find(
+        "SELECT name FROM plans WHERE action = ?1 ORDER BY created_at, id LIMIT 1",
+        params![&name],
+    )?;
+    Ok(StoreError::Taken {
+        key: UniqueKey::SingleUse,
+        name,
+        holder: single_use_holder(plan)?,
+    })
 }
 
 /// The plan that used a single-use action. The use remains after the plan is deleted.

@@ -13,25 +13,25 @@ const ACTORS: DefinitionTable = DefinitionTable {
 
 impl ActorRecords for StoreSession<'_> {
     fn insert_actor(&mut self, row: &ActorRow) -> Result<()> {
-        self.insert_definition(&ACTORS, &new_definition(row))
+        ACTORS.insert(self, &new_definition(row))
     }
 
     fn replace_actor(&mut self, row: &ActorRow) -> Result<i64> {
-        self.replace_definition(&ACTORS, &new_definition(row))
+        ACTORS.replace(self, &new_definition(row))
     }
 
     fn actor(&mut self, name: &NamespacedName) -> Result<ActorRow> {
-        self.definition(&ACTORS, name).map(actor_from_definition)
+        ACTORS.find(self, name).map(actor_from_definition)
     }
 
     fn actors(&mut self) -> Result<Vec<ActorRow>> {
-        let all = self.all_definitions(&ACTORS)?;
+        let all = ACTORS.all(self)?;
         Ok(all.into_iter().map(actor_from_definition).collect())
     }
 
     fn delete_actor(&mut self, row: &ActorRow) -> Result<()> {
-        self.lock_definition(&ACTORS, &row.actor.name, row.version)?;
-        self.delete_definition(&ACTORS, &row.actor.name)
+        ACTORS.lock(self, &row.actor.name, row.version)?;
+        ACTORS.delete(self, &row.actor.name)
     }
 }
 

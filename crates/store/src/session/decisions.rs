@@ -30,10 +30,10 @@ impl Decisions for StoreSession<'_> {
 
     fn insert_decisions(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<Vec<i64>> {
         self.lock_plan_stream(plan)?;
-        self.check_parents(plan, decisions)?;
+        check_parents(self, plan, decisions)?;
         let mut sequences = Vec::with_capacity(decisions.len());
         for piece in split_batches(decisions) {
-            let stored = self.insert_batch(plan, piece)?;
+            let stored = insert_batch(self, plan, piece)?;
             sequences.extend(stored.iter().map(|(_, place)| *place));
             let taken = piece
                 .iter()
@@ -46,7 +46,7 @@ impl Decisions for StoreSession<'_> {
                 )
                 .find(|(wanted, stored)| *stored != Some(wanted));
             if let Some((id, _)) = taken {
-                self.delete_inserted_decisions(plan, &sequences)?;
+                delete_inserted_decisions(self, plan, &sequences)?;
                 return Err(StoreError::Taken {
                     key: UniqueKey::Id(Entity::Decision),
                     name: id,
@@ -83,8 +83,8 @@ impl Decisions for StoreSession<'_> {
 
     fn add_influence(&mut self, plan: PlanId, edge: DecisionEdge) -> Result<()> {
         self.lock_plan(plan)?;
-        self.check_decision_in_plan(plan, edge.from)?;
-        self.check_decision_in_plan(plan, edge.to)?;
+        check_decision_in_plan(self, plan, edge.from)?;
+        check_decision_in_plan(self, plan, edge.to)?;
         self.execute(
             "INSERT INTO decision_influences (from_id, to_id, plan_id) VALUES (?1, ?2, ?3) \
              ON CONFLICT (from_id, to_id) DO NOTHING",
@@ -109,16 +109,16 @@ impl Decisions for StoreSession<'_> {
     }
 
     fn supersede(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64> {
-        self.mark_superseded(plan, decisions, 1)
+        mark_superseded(self, plan, decisions, 1)
     }
 
     fn reinstate(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64> {
-        self.mark_superseded(plan, decisions, 0)
+        mark_superseded(self, plan, decisions, 0)
     }
 
     fn insert_correction(&mut self, correction: &Correction) -> Result<()> {
         self.lock_plan(correction.plan_id)?;
-        self.check_decision_in_plan(correction.plan_id, correction.original_decision_id)?;
+        check_decision_in_plan(self, correction.plan_id, correction.original_decision_id)?;
         let id = correction.id.to_string();
         let inserted = self.execute(
             "INSERT INTO corrections (id, tail, plan_id, state, body, version, created_at) \
@@ -206,106 +206,116 @@ impl Decisions for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Sets this mark on decisions of the plan and returns how many had a different one.
-    fn mark_superseded(
-        &mut self,
-        plan: PlanId,
-        decisions: &[DecisionId],
-        mark: i64,
-    ) -> Result<u64> {
-        self.lock_plan_stream(plan)?;
-        for decision in decisions {
-            self.check_decision_in_plan(plan, *decision)?;
-        }
-        let mut marked = 0;
-        for decision in decisions {
-            marked += self.execute(
-                "UPDATE decisions SET superseded = ?2 WHERE id = ?1 AND superseded <> ?2",
-                params![decision.to_string(), mark],
-            )?;
-        }
-        Ok(marked)
+/// Sets this mark on decisions of the plan and returns how many had a different one.
+fn mark_superseded(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    decisions: &[DecisionId],
+    mark: i64,
+) -> Result<u64> {
+    session.lock_plan_stream(plan)?;
+    for decision in decisions {
+        check_decision_in_plan(session, plan, *decision)?;
     }
-
-    /// Inserts decisions in one statement, which numbers them after the existing ones, and returns
-    /// their ids in that order. Omits a decision whose id exists.
-    fn insert_batch(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {
-        let mut rows = BulkRows::with_params(vec![Param::from(plan.to_string())]);
-        for (number, decision) in (1_i64..).zip(piece) {
-            let id = decision.decision_id.to_string();
-            rows.push([
-                Param::from(reverse_id(&id)),
-                Param::from(id),
-                Param::from(number),
-                Param::from(decision.decision_type.as_str()),
-                Param::from(i64::from(decision.is_superseded)),
-                Param::from(to_json_body(decision)?),
-            ]);
-        }
-        let source = rows.source();
-        let sql = format!(
-            "INSERT INTO decisions (plan_id, tail, id, sequence, decision_type, superseded, body) \
-             SELECT ?1, column1, column2, column3 + \
-             (SELECT coalesce(max(sequence), 0) FROM decisions WHERE plan_id = ?1), \
-             column4, column5, column6 FROM {source} WHERE true \
-             ON CONFLICT (id) DO NOTHING RETURNING id, sequence"
-        );
-        let stored = self.query(&sql, &rows.params)?;
-        let place = |row: &SqlRow| Ok((row.text(0)?, row.integer(1)?));
-        let mut stored: Vec<(String, i64)> = stored.iter().map(place).collect::<Result<_>>()?;
-        stored.sort_by_key(|(_, place)| *place);
-        Ok(stored)
-    }
-
-    /// Removes the decisions inserted by this call before one was refused.
-    fn delete_inserted_decisions(&mut self, plan: PlanId, sequences: &[i64]) -> Result<()> {
-        let Some(first) = sequences.first() else {
-            return Ok(());
-        };
-        self.execute(
-            "DELETE FROM decisions WHERE plan_id = ?1 AND sequence >= ?2",
-            params![plan.to_string(), *first],
+    let mut marked = 0;
+    for decision in decisions {
+        marked += session.execute(
+            "UPDATE decisions SET superseded = ?2 WHERE id = ?1 AND superseded <> ?2",
+            params![decision.to_string(), mark],
         )?;
-        Ok(())
     }
+    Ok(marked)
+}
 
-    /// Fails unless every decision belongs to the plan and its parent is in the plan or earlier in
-    /// this list.
-    fn check_parents(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<()> {
-        let mut known = BTreeSet::new();
-        for decision in decisions {
-            if decision.plan_id != plan {
-                return Err(not_found_error(
-                    Entity::DecisionOfPlan,
-                    decision.decision_id,
-                ));
-            }
-            if let Some(parent) = decision.parent_decision_id
-                && known.insert(parent)
-            {
-                self.check_decision_in_plan(plan, parent)?;
-            }
-            known.insert(decision.decision_id);
-        }
-        Ok(())
+/// Inserts decisions in one statement, which numbers them after the existing ones, and returns
+/// their ids in that order. Omits a decision whose id exists.
+fn insert_batch(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    piece: &[Decision],
+) -> Result<Vec<(String, i64)>> {
+    let mut rows = BulkRows::with_params(vec![Param::from(plan.to_string())]);
+    for (number, decision) in (1_i64..).zip(piece) {
+        let id = decision.decision_id.to_string();
+        rows.push([
+            Param::from(reverse_id(&id)),
+            Param::from(id),
+            Param::from(number),
+            Param::from(decision.decision_type.as_str()),
+            Param::from(i64::from(decision.is_superseded)),
+            Param::from(to_json_body(decision)?),
+        ]);
     }
+    let source = rows.source();
+    let sql = format!(
+        "INSERT INTO decisions (plan_id, tail, id, sequence, decision_type, superseded, body) \
+         SELECT ?1, column1, column2, column3 + \
+         (SELECT coalesce(max(sequence), 0) FROM decisions WHERE plan_id = ?1), \
+         column4, column5, column6 FROM {source} WHERE true \
+         ON CONFLICT (id) DO NOTHING RETURNING id, sequence"
+    );
+    let stored = session.query(&sql, &rows.params)?;
+    let place = |row: &SqlRow| Ok((row.text(0)?, row.integer(1)?));
+    let mut stored: Vec<(String, i64)> = stored.iter().map(place).collect::<Result<_>>()?;
+    stored.sort_by_key(|(_, place)| *place);
+    Ok(stored)
+}
 
-    /// Fails if the decision does not belong to the plan. A decision that is found stays: decisions
-    /// are deleted only with their plan.
-    pub(super) fn check_decision_in_plan(
-        &mut self,
-        plan: PlanId,
-        decision: DecisionId,
-    ) -> Result<()> {
-        let found = self.find(
-            "SELECT id FROM decisions WHERE id = ?1 AND plan_id = ?2",
-            params![decision.to_string(), plan.to_string()],
-        )?;
-        match found {
-            Some(_) => Ok(()),
-            None => Err(not_found_error(Entity::DecisionOfPlan, decision)),
+/// Removes the decisions inserted by this call before one was refused.
+fn delete_inserted_decisions(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    sequences: &[i64],
+) -> Result<()> {
+    let Some(first) = sequences.first() else {
+        return Ok(());
+    };
+    session.execute(
+        "DELETE FROM decisions WHERE plan_id = ?1 AND sequence >= ?2",
+        params![plan.to_string(), *first],
+    )?;
+    Ok(())
+}
+
+/// Fails unless every decision belongs to the plan and its parent is in the plan or earlier in this
+/// list.
+fn check_parents(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    decisions: &[Decision],
+) -> Result<()> {
+    let mut known = BTreeSet::new();
+    for decision in decisions {
+        if decision.plan_id != plan {
+            return Err(not_found_error(
+                Entity::DecisionOfPlan,
+                decision.decision_id,
+            ));
         }
+        if let Some(parent) = decision.parent_decision_id
+            && known.insert(parent)
+        {
+            check_decision_in_plan(session, plan, parent)?;
+        }
+        known.insert(decision.decision_id);
+    }
+    Ok(())
+}
+
+/// Fails if the decision does not belong to the plan. A decision that is found stays: decisions are
+/// deleted only with their plan.
+fn check_decision_in_plan(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    decision: DecisionId,
+) -> Result<()> {
+    let found = session.find(
+        "SELECT id FROM decisions WHERE id = ?1 AND plan_id = ?2",
+        params![decision.to_string(), plan.to_string()],
+    )?;
+    match found {
+        Some(_) => Ok(()),
+        None => Err(not_found_error(Entity::DecisionOfPlan, decision)),
     }
 }
 

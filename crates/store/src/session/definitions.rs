@@ -34,10 +34,10 @@ pub(super) struct StoredDefinition<T> {
 
 const COLUMNS: &str = "definition, hash, created_at, updated_at, version";
 
-impl StoreSession<'_> {
-    pub(super) fn insert_definition<T: Serialize>(
-        &mut self,
-        definitions: &DefinitionTable,
+impl DefinitionTable {
+    pub(super) fn insert<T: Serialize>(
+        &self,
+        session: &mut StoreSession<'_>,
         row: &NewDefinition<'_, T>,
     ) -> Result<()> {
         let name = row.name.to_string();
@@ -46,9 +46,9 @@ impl StoreSession<'_> {
         let sql = format!(
             "INSERT INTO {} (name, kind, definition, hash, created_at, updated_at, version) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1) ON CONFLICT (name) DO NOTHING",
-            definitions.table
+            self.table
         );
-        let inserted = self.execute(
+        let inserted = session.execute(
             &sql,
             params![
                 &name,
@@ -62,32 +62,29 @@ impl StoreSession<'_> {
         if inserted == 1 {
             return Ok(());
         }
-        let sql = format!(
-            "SELECT created_at FROM {} WHERE name = ?1",
-            definitions.table
-        );
-        let holder = match self.find(&sql, params![&name])? {
+        let sql = format!("SELECT created_at FROM {} WHERE name = ?1", self.table);
+        let holder = match session.find(&sql, params![&name])? {
             Some(row) => format!("one of {}", row.time(0)?),
             None => "one that was removed just now".to_owned(),
         };
         Err(StoreError::Taken {
-            key: UniqueKey::Name(definitions.entity),
+            key: UniqueKey::Name(self.entity),
             name,
             holder,
         })
     }
 
-    pub(super) fn replace_definition<T: Serialize>(
-        &mut self,
-        definitions: &DefinitionTable,
+    pub(super) fn replace<T: Serialize>(
+        &self,
+        session: &mut StoreSession<'_>,
         row: &NewDefinition<'_, T>,
     ) -> Result<i64> {
         let sql = format!(
             "UPDATE {} SET kind = ?3, definition = ?4, hash = ?5, updated_at = ?6, \
              version = version + 1 WHERE name = ?1 AND version = ?2",
-            definitions.table
+            self.table
         );
-        let updated = self.execute(
+        let updated = session.execute(
             &sql,
             params![
                 row.name.to_string(),
@@ -101,29 +98,26 @@ impl StoreSession<'_> {
         if updated == 1 {
             return Ok(row.version + 1);
         }
-        Err(self.stale_definition_error(definitions, row.name, row.version)?)
+        Err(self.stale_error(session, row.name, row.version)?)
     }
 
-    pub(super) fn definition<T: DeserializeOwned>(
-        &mut self,
-        definitions: &DefinitionTable,
+    pub(super) fn find<T: DeserializeOwned>(
+        &self,
+        session: &mut StoreSession<'_>,
         name: &NamespacedName,
     ) -> Result<StoredDefinition<T>> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM {} WHERE name = ?1",
-            definitions.table
-        );
-        let row = self.find(&sql, params![name.to_string()])?;
+        let sql = format!("SELECT {COLUMNS} FROM {} WHERE name = ?1", self.table);
+        let row = session.find(&sql, params![name.to_string()])?;
         row.map(|row| definition_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error(definitions.entity, name)))
+            .unwrap_or_else(|| Err(not_found_error(self.entity, name)))
     }
 
-    pub(super) fn all_definitions<T: DeserializeOwned>(
-        &mut self,
-        definitions: &DefinitionTable,
+    pub(super) fn all<T: DeserializeOwned>(
+        &self,
+        session: &mut StoreSession<'_>,
     ) -> Result<Vec<StoredDefinition<T>>> {
-        let sql = format!("SELECT {COLUMNS}, name FROM {}", definitions.table);
-        let mut rows = self.query(&sql, &[])?;
+        let sql = format!("SELECT {COLUMNS}, name FROM {}", self.table);
+        let mut rows = session.query(&sql, &[])?;
         let mut named = Vec::with_capacity(rows.len());
         for row in rows.drain(..) {
             named.push((row.text(5)?, row));
@@ -138,44 +132,44 @@ impl StoreSession<'_> {
 
     /// Locks the row if `version` is still the newest. From here on no other transaction can
     /// reference it.
-    pub(super) fn lock_definition(
-        &mut self,
-        definitions: &DefinitionTable,
+    pub(super) fn lock(
+        &self,
+        session: &mut StoreSession<'_>,
         name: &NamespacedName,
         version: i64,
     ) -> Result<()> {
         let sql = format!(
             "SELECT version FROM {} WHERE name = ?1 FOR UPDATE",
-            definitions.table
+            self.table
         );
-        match self.find(&sql, params![name.to_string()])? {
+        match session.find(&sql, params![name.to_string()])? {
             Some(row) if row.integer(0)? == version => Ok(()),
-            _ => Err(self.stale_definition_error(definitions, name, version)?),
+            _ => Err(self.stale_error(session, name, version)?),
         }
     }
 
-    pub(super) fn delete_definition(
-        &mut self,
-        definitions: &DefinitionTable,
+    pub(super) fn delete(
+        &self,
+        session: &mut StoreSession<'_>,
         name: &NamespacedName,
     ) -> Result<()> {
-        let sql = format!("DELETE FROM {} WHERE name = ?1", definitions.table);
-        self.execute(&sql, params![name.to_string()])?;
+        let sql = format!("DELETE FROM {} WHERE name = ?1", self.table);
+        session.execute(&sql, params![name.to_string()])?;
         Ok(())
     }
 
     /// Explains why a row with `version` could not be changed.
-    fn stale_definition_error(
-        &mut self,
-        definitions: &DefinitionTable,
+    fn stale_error(
+        &self,
+        session: &mut StoreSession<'_>,
         name: &NamespacedName,
         version: i64,
     ) -> Result<StoreError> {
-        let sql = format!("SELECT version FROM {} WHERE name = ?1", definitions.table);
-        Ok(match self.find(&sql, params![name.to_string()])? {
-            None => not_found_error(definitions.entity, name),
+        let sql = format!("SELECT version FROM {} WHERE name = ?1", self.table);
+        Ok(match session.find(&sql, params![name.to_string()])? {
+            None => not_found_error(self.entity, name),
             Some(row) => StoreError::Conflict {
-                entity: definitions.entity,
+                entity: self.entity,
                 id: name.to_string(),
                 expected: version,
                 found: row.integer(0)?,

@@ -19,9 +19,9 @@ const COLUMNS: &str =
 impl Journal for StoreSession<'_> {
     fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<StreamHead> {
         let id = stream.to_string();
-        let (mut head, at) = self.lock_stream(&id)?;
+        let (mut head, at) = lock_stream(self, &id)?;
         for piece in split_batches(events) {
-            head = self.insert_events(stream, head, piece, at)?;
+            head = insert_events(self, stream, head, piece, at)?;
         }
         self.execute(
             "UPDATE streams SET head_seq = ?2, head_hash = ?3 WHERE id = ?1",
@@ -104,46 +104,47 @@ impl Journal for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Locks the stream's row, creating it if necessary, and returns its head and the current time.
-    /// Other transactions that append wait here, so numbers and hashes follow without a conflict.
-    pub(super) fn lock_stream(&mut self, id: &str) -> Result<(StreamHead, Timestamp)> {
-        if let Some(row) = self.find(LOCK_STREAM, params![id])? {
-            return Ok((head_from_row(&row)?, row.time(2)?));
-        }
-        self.execute(
-            "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
-             ON CONFLICT (id) DO NOTHING",
-            params![id, genesis_hash()],
-        )?;
-        let row = self.find(LOCK_STREAM, params![id])?;
-        let row = row.ok_or_else(|| StoreError::internal("a new stream was not found"))?;
-        Ok((head_from_row(&row)?, row.time(2)?))
+/// Locks the stream's row, creating it if necessary, and returns its head and the current time.
+/// Other transactions that append wait here, so numbers and hashes follow without a conflict.
+pub(super) fn lock_stream(
+    session: &mut StoreSession<'_>,
+    id: &str,
+) -> Result<(StreamHead, Timestamp)> {
+    if let Some(row) = session.find(LOCK_STREAM, params![id])? {
+        return Ok((head_from_row(&row)?, row.time(2)?));
     }
+    session.execute(
+        "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
+         ON CONFLICT (id) DO NOTHING",
+        params![id, genesis_hash()],
+    )?;
+    let row = session.find(LOCK_STREAM, params![id])?;
+    let row = row.ok_or_else(|| StoreError::internal("a new stream was not found"))?;
+    Ok((head_from_row(&row)?, row.time(2)?))
+}
 
-    /// Inserts events after `head` in one statement and returns the new head.
-    fn insert_events(
-        &mut self,
-        stream: StreamId,
-        mut head: StreamHead,
-        events: &[NewEvent],
-        at: Timestamp,
-    ) -> Result<StreamHead> {
-        let common = params![stream.to_string(), head.stream_seq, at];
-        let mut rows = BulkRows::with_params(common.to_vec());
-        for event in events {
-            let (row, next) = link_event(stream, head, event, at);
-            rows.push(row);
-            head = next;
-        }
-        // Most writes append one event, so that case has the simplest statement.
-        let sql = match events.len() {
-            1 => self.dialect().insert_event().into(),
-            _ => self.dialect().insert_events(&rows.source()),
-        };
-        self.execute(&sql, &rows.params)?;
-        Ok(head)
+/// Inserts events after `head` in one statement and returns the new head.
+fn insert_events(
+    session: &mut StoreSession<'_>,
+    stream: StreamId,
+    mut head: StreamHead,
+    events: &[NewEvent],
+    at: Timestamp,
+) -> Result<StreamHead> {
+    let common = params![stream.to_string(), head.stream_seq, at];
+    let mut rows = BulkRows::with_params(common.to_vec());
+    for event in events {
+        let (row, next) = link_event(stream, head, event, at);
+        rows.push(row);
+        head = next;
     }
+    // Most writes append one event, so that case has the simplest statement.
+    let sql = match events.len() {
+        1 => session.dialect().insert_event().into(),
+        _ => session.dialect().insert_events(&rows.source()),
+    };
+    session.execute(&sql, &rows.params)?;
+    Ok(head)
 }
 
 /// Returns the columns of an event that follows `head`, and the new head.

@@ -53,7 +53,7 @@ impl LockRecords for StoreSession<'_> {
             ],
         )?;
         let Some(row) = granted else {
-            return Err(self.lock_held_error(&request.name)?);
+            return Err(lock_held_error(self, &request.name)?);
         };
         Ok(LockGrant {
             name: request.name.clone(),
@@ -123,21 +123,19 @@ impl LockRecords for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    fn lock_held_error(&mut self, name: &str) -> Result<StoreError> {
-        let row = self.find(
-            "SELECT owner, node, epoch, expires_at FROM locks WHERE name = ?1",
-            params![name],
-        )?;
-        let row = row.ok_or_else(|| StoreError::internal("a held lock vanished"))?;
-        Ok(StoreError::LockHeld {
-            name: name.to_owned(),
-            owner: row.parsed(0)?,
-            node: row.text(1)?,
-            epoch: row.integer(2)?,
-            expires_at: row.time(3)?,
-        })
-    }
+fn lock_held_error(session: &mut StoreSession<'_>, name: &str) -> Result<StoreError> {
+    let row = session.find(
+        "SELECT owner, node, epoch, expires_at FROM locks WHERE name = ?1",
+        params![name],
+    )?;
+    let row = row.ok_or_else(|| StoreError::internal("a held lock vanished"))?;
+    Ok(StoreError::LockHeld {
+        name: name.to_owned(),
+        owner: row.parsed(0)?,
+        node: row.text(1)?,
+        epoch: row.integer(2)?,
+        expires_at: row.time(3)?,
+    })
 }
 
 fn check_lock_held(rows: u64, grant: &LockGrant) -> Result<()> {

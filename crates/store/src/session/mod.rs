@@ -30,6 +30,8 @@ use crate::dialect::SqlDialect;
 use crate::sql_executor::{FailureTracker, SqlExecutor};
 use crate::value::{Param, SqlRow};
 
+pub(crate) use backfill::backfill_rows;
+pub(crate) use blobs::{insert_blob_row, lock_blob_files, put_chunks};
 pub(crate) use operations::run_once;
 
 /// An open transaction with everything that the operations need.

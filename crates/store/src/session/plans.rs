@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::id::{IdFragment, PlanId};
-use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{ErrorRecord, InvariantScopeKind, Plan, PlanState, Timestamp};
 use cleveragents_ports::{
@@ -21,6 +21,7 @@ use super::rows::{
     IdLookup, VersionCheck, ambiguous_error, decode_count, decode_entity, hash_text,
     not_found_error, reverse_id, to_json_body,
 };
+use super::validations::delete_scope_attachments;
 use crate::value::{SqlRow, params};
 
 const HOLDER_OF_PLAN: &str = "SELECT id FROM plans WHERE name = ?1";
@@ -151,7 +152,7 @@ impl Plans for StoreSession<'_> {
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
             params![InvariantScopeKind::Plan.as_str(), &id],
         )?;
-        self.delete_scope_attachments(AttachmentScopeKind::Plan, &id)?;
+        delete_scope_attachments(self, AttachmentScopeKind::Plan, &id)?;
         self.release_blobs(&id)?;
         self.execute("DELETE FROM plans WHERE id = ?1", params![&id])?;
         Ok(())
@@ -189,7 +190,7 @@ impl Plans for StoreSession<'_> {
                 strategy.plan_id.to_string(),
                 &strategy.hash,
                 to_json_body(strategy)?,
-                strategy.approved_by.as_deref(),
+                strategy.approved_by.as_ref().map(Approver::to_stored),
                 strategy.approved_at,
             ],
         )?;
@@ -214,7 +215,7 @@ impl Plans for StoreSession<'_> {
                 strategy.plan_id.to_string(),
                 strategy.number,
                 &strategy.hash,
-                strategy.approved_by.as_deref(),
+                strategy.approved_by.as_ref().map(Approver::to_stored),
                 strategy.approved_at,
             ],
         )?;
@@ -298,7 +299,8 @@ fn plan_from_row(row: &SqlRow) -> Result<Plan> {
 fn strategy_from_row(row: &SqlRow) -> Result<StrategyRecord> {
     let mut strategy: StrategyRecord = decode_entity(row, 0)?;
     strategy.number = row.integer(1)?;
-    strategy.approved_by = row.optional_text(2)?;
+    let approved_by = row.optional_text(2)?;
+    strategy.approved_by = approved_by.as_deref().map(Approver::from_stored);
     strategy.approved_at = row.optional_integer(3)?.map(Timestamp::from_micros);
     Ok(strategy)
 }

@@ -15,7 +15,7 @@ use crate::value::{SqlRow, params};
 
 impl Policies for StoreSession<'_> {
     fn insert_invariant(&mut self, invariant: &Invariant) -> Result<()> {
-        self.lock_scope(&invariant.scope)?;
+        lock_scope(self, &invariant.scope)?;
         let id = invariant.id.to_string();
         let (scope, target) = scope_key(&invariant.scope);
         let text_hash = hash_text(&invariant.normalised_text());
@@ -185,15 +185,13 @@ impl Policies for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Prevents the deletion of the scope's target until the transaction ends. An action need not
-    /// be registered.
-    fn lock_scope(&mut self, scope: &InvariantScope) -> Result<()> {
-        match scope {
-            InvariantScope::Global | InvariantScope::Action(_) => Ok(()),
-            InvariantScope::Project(name) => self.lock_project(name).map(drop),
-            InvariantScope::Plan(plan) => self.lock_plan(*plan),
-        }
+/// Prevents the deletion of the scope's target until the transaction ends. An action need not be
+/// registered.
+fn lock_scope(session: &mut StoreSession<'_>, scope: &InvariantScope) -> Result<()> {
+    match scope {
+        InvariantScope::Global | InvariantScope::Action(_) => Ok(()),
+        InvariantScope::Project(name) => session.lock_project(name).map(drop),
+        InvariantScope::Plan(plan) => session.lock_plan(*plan),
     }
 }
 

@@ -10,6 +10,7 @@ use cleveragents_ports::{Entity, Projects, Result, StoreError, UniqueKey};
 
 use super::StoreSession;
 use super::rows::{VersionCheck, decode_entity, hash_text, not_found_error, to_json_body};
+use super::validations::delete_scope_attachments;
 use crate::value::{SqlRow, params};
 
 impl Projects for StoreSession<'_> {
@@ -35,11 +36,16 @@ impl Projects for StoreSession<'_> {
     }
 
     fn project(&mut self, name: &NamespacedName) -> Result<Project> {
-        self.find_project("SELECT body, version FROM projects WHERE name = ?1", name)
+        find_project(
+            self,
+            "SELECT body, version FROM projects WHERE name = ?1",
+            name,
+        )
     }
 
     fn lock_project(&mut self, name: &NamespacedName) -> Result<Project> {
-        self.find_project(
+        find_project(
+            self,
             "SELECT body, version FROM projects WHERE name = ?1 FOR KEY SHARE",
             name,
         )
@@ -77,7 +83,7 @@ impl Projects for StoreSession<'_> {
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
             params![InvariantScopeKind::Project.as_str(), &name],
         )?;
-        self.delete_scope_attachments(AttachmentScopeKind::Project, &name)?;
+        delete_scope_attachments(self, AttachmentScopeKind::Project, &name)?;
         self.execute("DELETE FROM projects WHERE id = ?1", params![&id])?;
         Ok(())
     }
@@ -179,7 +185,8 @@ impl Projects for StoreSession<'_> {
         resource: &NamespacedName,
     ) -> Result<u64> {
         // Links of one project wait for its row, which gives them an order.
-        let project = self.find_project(
+        let project = find_project(
+            self,
             "SELECT body, version FROM projects WHERE name = ?1 FOR NO KEY UPDATE",
             project,
         )?;
@@ -223,12 +230,14 @@ impl Projects for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    pub(super) fn find_project(&mut self, sql: &str, name: &NamespacedName) -> Result<Project> {
-        let row = self.find(sql, params![name.to_string()])?;
-        row.map(|row| project_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error(Entity::Project, name)))
-    }
+fn find_project(
+    session: &mut StoreSession<'_>,
+    sql: &str,
+    name: &NamespacedName,
+) -> Result<Project> {
+    let row = session.find(sql, params![name.to_string()])?;
+    row.map(|row| project_from_row(&row))
+        .unwrap_or_else(|| Err(not_found_error(Entity::Project, name)))
 }
 
 fn version_check(project: &Project, sql: &'static str) -> VersionCheck {

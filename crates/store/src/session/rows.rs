@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreSession;
+use super::journal::lock_stream;
 use crate::value::{SqlRow, params};
 
 /// The maximum number of candidates listed for an ambiguous id.
@@ -134,7 +135,7 @@ impl StoreSession<'_> {
     /// 3), in the order of the plan's journal.
     pub(super) fn lock_plan_stream(&mut self, plan: PlanId) -> Result<()> {
         self.lock_plan(plan)?;
-        self.lock_stream(&StreamId::Plan(plan).to_string())?;
+        lock_stream(self, &StreamId::Plan(plan).to_string())?;
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ impl Runs for StoreSession<'_> {
         let now = self.now()?;
         let plan = claim.plan.to_string();
         if let Slots::Limit(limit) = claim.slots
-            && let Some(running) = self.find_slot_holders(claim, limit, now)?
+            && let Some(running) = find_slot_holders(self, claim, limit, now)?
         {
             return Ok(RunClaimOutcome::NoSlot { running });
         }
@@ -28,7 +28,7 @@ impl Runs for StoreSession<'_> {
              VALUES (?1, ?2, NULL, ?3, 0, 0, ?4, 0) ON CONFLICT (plan_id) DO NOTHING",
             params![&plan, phase_text(claim), &claim.node, now],
         )?;
-        let dead = self.dead_holder(claim)?;
+        let dead = dead_holder(self, claim)?;
         let owner = claim.owner.to_string();
         let expires_at = now.after(claim.lease);
         // One statement decides: the run is free, expired, or held by exactly the owner proven
@@ -58,7 +58,7 @@ impl Runs for StoreSession<'_> {
                 epoch: row.integer(0)?,
                 expires_at,
             })),
-            None => self.find_holder(claim.plan).map(RunClaimOutcome::Held),
+            None => find_holder(self, claim.plan).map(RunClaimOutcome::Held),
         }
     }
 
@@ -193,44 +193,42 @@ impl Runs for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Returns the runs that occupy this node's slots, if all slots are taken by owners that may be
-    /// alive.
-    fn find_slot_holders(
-        &mut self,
-        claim: &Claim,
-        limit: u32,
-        now: Timestamp,
-    ) -> Result<Option<Vec<Holder>>> {
-        // Claims of one node wait for its row, so two cannot both take the last slot.
-        self.execute(
-            "INSERT INTO nodes (node, claims) VALUES (?1, 1) \
-             ON CONFLICT (node) DO UPDATE SET claims = nodes.claims + 1",
-            params![&claim.node],
-        )?;
-        let sql = format!(
-            "SELECT {HOLDER_COLUMNS} FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
-             AND expires_at > ?2 AND plan_id <> ?3 ORDER BY plan_id"
-        );
-        let rows = self.query(&sql, params![&claim.node, now, claim.plan.to_string()])?;
-        let mut running: Vec<Holder> = rows.iter().map(holder_from_row).collect::<Result<_>>()?;
-        running.retain(|run| !claim.dead_owners.contains(&(run.owner, run.epoch)));
-        Ok((running.len() >= limit as usize).then_some(running))
-    }
+/// Returns the runs that occupy this node's slots, if all slots are taken by owners that may be
+/// alive.
+fn find_slot_holders(
+    session: &mut StoreSession<'_>,
+    claim: &Claim,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Option<Vec<Holder>>> {
+    // Claims of one node wait for its row, so two cannot both take the last slot.
+    session.execute(
+        "INSERT INTO nodes (node, claims) VALUES (?1, 1) \
+         ON CONFLICT (node) DO UPDATE SET claims = nodes.claims + 1",
+        params![&claim.node],
+    )?;
+    let sql = format!(
+        "SELECT {HOLDER_COLUMNS} FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
+         AND expires_at > ?2 AND plan_id <> ?3 ORDER BY plan_id"
+    );
+    let rows = session.query(&sql, params![&claim.node, now, claim.plan.to_string()])?;
+    let mut running: Vec<Holder> = rows.iter().map(holder_from_row).collect::<Result<_>>()?;
+    running.retain(|run| !claim.dead_owners.contains(&(run.owner, run.epoch)));
+    Ok((running.len() >= limit as usize).then_some(running))
+}
 
-    /// Returns the current holder, if it is one of those proven dead. Its row stays locked until
-    /// the transaction ends, so the answer names the holder found here.
-    fn dead_holder(&mut self, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
-        let holder = self.run_for_update(claim.plan)?;
-        let found = holder.map(|holder| (holder.owner, holder.epoch));
-        Ok(found.filter(|found| claim.dead_owners.contains(found)))
-    }
+/// Returns the current holder, if it is one of those proven dead. Its row stays locked until the
+/// transaction ends, so the answer names the holder found here.
+fn dead_holder(session: &mut StoreSession<'_>, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
+    let holder = session.run_for_update(claim.plan)?;
+    let found = holder.map(|holder| (holder.owner, holder.epoch));
+    Ok(found.filter(|found| claim.dead_owners.contains(found)))
+}
 
-    fn find_holder(&mut self, plan: PlanId) -> Result<Holder> {
-        let sql = format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE plan_id = ?1");
-        let row = self.find(&sql, params![plan.to_string()])?;
-        holder_from_row(&row.ok_or_else(|| StoreError::internal("a claimed run vanished"))?)
-    }
+fn find_holder(session: &mut StoreSession<'_>, plan: PlanId) -> Result<Holder> {
+    let sql = format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE plan_id = ?1");
+    let row = session.find(&sql, params![plan.to_string()])?;
+    holder_from_row(&row.ok_or_else(|| StoreError::internal("a claimed run vanished"))?)
 }
 
 fn phase_text(claim: &Claim) -> String {

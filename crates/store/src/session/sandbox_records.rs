@@ -222,18 +222,20 @@ impl SandboxRecords for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Fails if the sandbox does not belong to the plan. A row that is found stays: sandbox rows
-    /// are deleted only with their plan.
-    pub(super) fn check_sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
-        let found = self.find(
-            "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",
-            params![sandbox.to_string(), plan.to_string()],
-        )?;
-        match found {
-            Some(_) => Ok(()),
-            None => Err(not_found_error(Entity::SandboxOfPlan, sandbox)),
-        }
+/// Fails if the sandbox does not belong to the plan. A row that is found stays: sandbox rows are
+/// deleted only with their plan.
+pub(super) fn check_sandbox_in_plan(
+    session: &mut StoreSession<'_>,
+    plan: PlanId,
+    sandbox: SandboxId,
+) -> Result<()> {
+    let found = session.find(
+        "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",
+        params![sandbox.to_string(), plan.to_string()],
+    )?;
+    match found {
+        Some(_) => Ok(()),
+        None => Err(not_found_error(Entity::SandboxOfPlan, sandbox)),
     }
 }
 

@@ -16,6 +16,7 @@ use super::rows::{
     decode_count, decode_entity, decode_optional_count, decode_optional_entity, decode_small_count,
     not_found_error, to_json_body,
 };
+use super::sandbox_records::check_sandbox_in_plan;
 use crate::value::{Param, SqlRow, params};
 
 const CALL_COLUMNS: &str =
@@ -30,7 +31,7 @@ const CHANGESET_COLUMNS: &str =
 impl ToolCalls for StoreSession<'_> {
     fn begin_tool_call(&mut self, call: &NewToolCall) -> Result<ToolCallRecord> {
         self.lock_plan_stream(call.plan_id)?;
-        self.check_sandbox_in_plan(call.plan_id, call.sandbox_id)?;
+        check_sandbox_in_plan(self, call.plan_id, call.sandbox_id)?;
         let sql = format!(
             "INSERT INTO tool_calls (id, plan_id, number, sandbox_id, attempt, step, state, body, \
              started_at) VALUES (?1, ?2, \
@@ -70,7 +71,7 @@ impl ToolCalls for StoreSession<'_> {
         )?;
         match marked {
             1 => Ok(()),
-            _ => Err(self.ended_call_error(id)?),
+            _ => Err(ended_call_error(self, id)?),
         }
     }
 
@@ -92,7 +93,7 @@ impl ToolCalls for StoreSession<'_> {
         )?;
         match row {
             Some(row) => tool_call_from_row(&row),
-            None => Err(self.ended_call_error(id)?),
+            None => Err(ended_call_error(self, id)?),
         }
     }
 
@@ -154,7 +155,7 @@ impl ToolCalls for StoreSession<'_> {
 
     fn insert_changeset(&mut self, changeset: &ChangesetRecord) -> Result<()> {
         self.lock_plan_stream(changeset.plan_id)?;
-        self.check_sandbox_in_plan(changeset.plan_id, changeset.sandbox_id)?;
+        check_sandbox_in_plan(self, changeset.plan_id, changeset.sandbox_id)?;
         let id = changeset.id.to_string();
         let inserted = self.execute(
             "INSERT INTO changesets (id, plan_id, number, sandbox_id, attempt, step, state, \
@@ -199,10 +200,10 @@ impl ToolCalls for StoreSession<'_> {
         changeset: ChangesetId,
         changes: &[NewChange],
     ) -> Result<Vec<ChangeEntry>> {
-        let plan = self.lock_changeset_plan(changeset)?;
+        let plan = lock_changeset_plan(self, changeset)?;
         let count = i64::try_from(changes.len()).map_err(StoreError::internal)?;
-        // One statement takes the places: whoever records in the same changeset waits for this
-        // row and goes on behind them.
+        // One statement reserves the positions (law 3): other writers of the changeset wait for this
+        // row and get the next positions.
         let counted = self.find(
             "UPDATE changesets SET entries = entries + ?2 WHERE id = ?1 AND state = ?3 \
              RETURNING entries",
@@ -218,7 +219,7 @@ impl ToolCalls for StoreSession<'_> {
         let first = counted.integer(0)? - count + 1;
         let numbered: Vec<(i64, &NewChange)> = (first..).zip(changes).collect();
         for piece in split_batches(&numbered) {
-            self.insert_changes(changeset, &plan, piece)?;
+            insert_changes(self, changeset, &plan, piece)?;
         }
         let entry = |(sequence, change): (i64, &NewChange)| change.clone().into_entry(sequence);
         Ok(numbered.into_iter().map(entry).collect())
@@ -272,17 +273,15 @@ impl ToolCalls for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Explains why a call could not be changed: it has ended, or it does not exist.
-    fn ended_call_error(&mut self, id: ToolCallId) -> Result<StoreError> {
-        let found = self.tool_call(id)?;
-        Ok(StoreError::Conflict {
-            entity: Entity::ToolCall,
-            id: found.call.id.to_string(),
-            expected: STARTED_VERSION,
-            found: ENDED_VERSION,
-        })
-    }
+/// Explains why a call could not be changed: it has ended, or it does not exist.
+fn ended_call_error(session: &mut StoreSession<'_>, id: ToolCallId) -> Result<StoreError> {
+    let found = session.tool_call(id)?;
+    Ok(StoreError::Conflict {
+        entity: Entity::ToolCall,
+        id: found.call.id.to_string(),
+        expected: STARTED_VERSION,
+        found: ENDED_VERSION,
+    })
 }
 
 fn tool_call_from_row(row: &SqlRow) -> Result<ToolCallRecord> {
@@ -300,44 +299,42 @@ fn tool_call_from_row(row: &SqlRow) -> Result<ToolCallRecord> {
     })
 }
 
-impl StoreSession<'_> {
-    /// Prevents the deletion of the changeset's plan until the transaction ends, and returns its
-    /// id. A changeset never moves to another plan.
-    fn lock_changeset_plan(&mut self, changeset: ChangesetId) -> Result<String> {
-        let held = self.find(
-            "SELECT id FROM plans WHERE id = \
-             (SELECT plan_id FROM changesets WHERE changesets.id = ?1) FOR KEY SHARE",
-            params![changeset.to_string()],
-        )?;
-        match held {
-            Some(row) => row.text(0),
-            None => Err(not_found_error(Entity::Changeset, changeset)),
-        }
+/// Prevents the deletion of the changeset's plan until the transaction ends, and returns its id. A
+/// changeset never moves to another plan.
+fn lock_changeset_plan(session: &mut StoreSession<'_>, changeset: ChangesetId) -> Result<String> {
+    let held = session.find(
+        "SELECT id FROM plans WHERE id = \
+         (SELECT plan_id FROM changesets WHERE changesets.id = ?1) FOR KEY SHARE",
+        params![changeset.to_string()],
+    )?;
+    match held {
+        Some(row) => row.text(0),
+        None => Err(not_found_error(Entity::Changeset, changeset)),
     }
+}
 
-    fn insert_changes(
-        &mut self,
-        changeset: ChangesetId,
-        plan: &str,
-        piece: &[(i64, &NewChange)],
-    ) -> Result<()> {
-        let mut rows =
-            BulkRows::with_params(vec![Param::from(changeset.to_string()), Param::from(plan)]);
-        for (sequence, change) in piece {
-            rows.push([
-                Param::from(*sequence),
-                Param::from(change.call_number),
-                Param::from(to_json_body(change)?),
-            ]);
-        }
-        let sql = format!(
-            "INSERT INTO change_entries (changeset_id, plan_id, sequence, call_number, body) \
-             SELECT ?1, ?2, column1, column2, column3 FROM {}",
-            rows.source()
-        );
-        self.execute(&sql, &rows.params)?;
-        Ok(())
+fn insert_changes(
+    session: &mut StoreSession<'_>,
+    changeset: ChangesetId,
+    plan: &str,
+    piece: &[(i64, &NewChange)],
+) -> Result<()> {
+    let mut rows =
+        BulkRows::with_params(vec![Param::from(changeset.to_string()), Param::from(plan)]);
+    for (sequence, change) in piece {
+        rows.push([
+            Param::from(*sequence),
+            Param::from(change.call_number),
+            Param::from(to_json_body(change)?),
+        ]);
     }
+    let sql = format!(
+        "INSERT INTO change_entries (changeset_id, plan_id, sequence, call_number, body) \
+         SELECT ?1, ?2, column1, column2, column3 FROM {}",
+        rows.source()
+    );
+    session.execute(&sql, &rows.params)?;
+    Ok(())
 }
 
 fn changeset_from_row(row: &SqlRow) -> Result<ChangesetRecord> {

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use cleveragents_domain::id::{AttachmentId, IdFragment, PlanId, ResourceId};
 use cleveragents_domain::validation::AttachmentScopeKind;
-use cleveragents_domain::{Attachment, AttachmentScope, NamespacedName, Validation};
+use cleveragents_domain::{
+    Attachment, AttachmentScope, NamespacedName, Validation, ValidationSummary,
+};
 use cleveragents_ports::{
     Entity, Projects, Result, StoreError, UniqueKey, ValidationRow, Validations,
 };
-use serde_json::Value;
 
 use super::StoreSession;
 use super::definitions::{DefinitionTable, NewDefinition, StoredDefinition};
@@ -28,26 +29,25 @@ const ATTACHMENT_COLUMNS: &str = "id, validation, resource_id, scope, target, ar
 
 impl Validations for StoreSession<'_> {
     fn insert_validation(&mut self, row: &ValidationRow) -> Result<()> {
-        self.insert_definition(&VALIDATIONS, &new_definition(row))
+        VALIDATIONS.insert(self, &new_definition(row))
     }
 
     fn replace_validation(&mut self, row: &ValidationRow) -> Result<i64> {
-        self.replace_definition(&VALIDATIONS, &new_definition(row))
+        VALIDATIONS.replace(self, &new_definition(row))
     }
 
     fn validation(&mut self, name: &NamespacedName) -> Result<ValidationRow> {
-        self.definition(&VALIDATIONS, name)
-            .map(validation_from_definition)
+        VALIDATIONS.find(self, name).map(validation_from_definition)
     }
 
     fn validations(&mut self) -> Result<Vec<ValidationRow>> {
-        let all = self.all_definitions(&VALIDATIONS)?;
+        let all = VALIDATIONS.all(self)?;
         Ok(all.into_iter().map(validation_from_definition).collect())
     }
 
     fn delete_validation(&mut self, row: &ValidationRow) -> Result<()> {
         let name = &row.validation.name;
-        self.lock_definition(&VALIDATIONS, name, row.version)?;
+        VALIDATIONS.lock(self, name, row.version)?;
         let rows = self.query(
             "SELECT id FROM validation_attachments WHERE validation = ?1 ORDER BY id",
             params![name.to_string()],
@@ -60,11 +60,11 @@ impl Validations for StoreSession<'_> {
                 referrers: attachments?,
             });
         }
-        self.delete_definition(&VALIDATIONS, name)
+        VALIDATIONS.delete(self, name)
     }
 
     fn insert_attachment(&mut self, attachment: &Attachment) -> Result<()> {
-        self.lock_attachment_targets(attachment)?;
+        lock_attachment_targets(self, attachment)?;
         let (id, args) = (attachment.id.to_string(), to_json_body(&attachment.args)?);
         let (scope, target) = scope_key(&attachment.scope);
         let (validation, resource) = (
@@ -155,7 +155,7 @@ impl Validations for StoreSession<'_> {
         plan: PlanId,
         attempt: u32,
         round: u32,
-        summary: &Value,
+        summary: &ValidationSummary,
     ) -> Result<()> {
         self.lock_plan(plan)?;
         self.execute(
@@ -173,7 +173,11 @@ impl Validations for StoreSession<'_> {
         Ok(())
     }
 
-    fn newest_validation_run(&mut self, plan: PlanId, attempt: u32) -> Result<Option<Value>> {
+    fn newest_validation_run(
+        &mut self,
+        plan: PlanId,
+        attempt: u32,
+    ) -> Result<Option<ValidationSummary>> {
         let row = self.find(
             "SELECT summary FROM validation_runs WHERE plan_id = ?1 AND attempt = ?2 \
              ORDER BY round DESC LIMIT 1",
@@ -183,43 +187,41 @@ impl Validations for StoreSession<'_> {
     }
 }
 
-impl StoreSession<'_> {
-    /// Prevents the deletion of the attachment's targets until the transaction ends.
-    fn lock_attachment_targets(&mut self, attachment: &Attachment) -> Result<()> {
-        match &attachment.scope {
-            AttachmentScope::Direct => {}
-            AttachmentScope::Project(name) => drop(self.lock_project(name)?),
-            AttachmentScope::Plan(plan) => self.lock_plan(*plan)?,
-        }
-        let resource = self.find(
-            "SELECT id FROM resources WHERE id = ?1 FOR KEY SHARE",
-            params![attachment.resource.to_string()],
-        )?;
-        if resource.is_none() {
-            return Err(not_found_error(Entity::Resource, attachment.resource));
-        }
-        let validation = self.find(
-            "SELECT name FROM validations WHERE name = ?1 FOR KEY SHARE",
-            params![attachment.validation.to_string()],
-        )?;
-        match validation {
-            Some(_) => Ok(()),
-            None => Err(not_found_error(Entity::Validation, &attachment.validation)),
-        }
+/// Prevents the deletion of the attachment's targets until the transaction ends.
+fn lock_attachment_targets(session: &mut StoreSession<'_>, attachment: &Attachment) -> Result<()> {
+    match &attachment.scope {
+        AttachmentScope::Direct => {}
+        AttachmentScope::Project(name) => drop(session.lock_project(name)?),
+        AttachmentScope::Plan(plan) => session.lock_plan(*plan)?,
     }
+    let resource = session.find(
+        "SELECT id FROM resources WHERE id = ?1 FOR KEY SHARE",
+        params![attachment.resource.to_string()],
+    )?;
+    if resource.is_none() {
+        return Err(not_found_error(Entity::Resource, attachment.resource));
+    }
+    let validation = session.find(
+        "SELECT name FROM validations WHERE name = ?1 FOR KEY SHARE",
+        params![attachment.validation.to_string()],
+    )?;
+    match validation {
+        Some(_) => Ok(()),
+        None => Err(not_found_error(Entity::Validation, &attachment.validation)),
+    }
+}
 
-    /// Deletes the attachments scoped to a project or plan together with it.
-    pub(super) fn delete_scope_attachments(
-        &mut self,
-        scope: AttachmentScopeKind,
-        target: &str,
-    ) -> Result<()> {
-        self.execute(
-            "DELETE FROM validation_attachments WHERE scope = ?1 AND target = ?2",
-            params![scope.as_str(), target],
-        )?;
-        Ok(())
-    }
+/// Deletes the attachments scoped to a project or plan together with it.
+pub(super) fn delete_scope_attachments(
+    session: &mut StoreSession<'_>,
+    scope: AttachmentScopeKind,
+    target: &str,
+) -> Result<()> {
+    session.execute(
+        "DELETE FROM validation_attachments WHERE scope = ?1 AND target = ?2",
+        params![scope.as_str(), target],
+    )?;
+    Ok(())
 }
 
 fn new_definition(row: &ValidationRow) -> NewDefinition<'_, Validation> {

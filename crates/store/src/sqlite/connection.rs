@@ -14,7 +14,7 @@ use crate::sql_executor::SqlExecutor;
 use crate::value::{Param, SqlRow, SqlValue};
 
 /// Writers wait for each other on `writer.lock`; this timeout covers the rare moments in which
-/// SQLite itself locks everyone out (recovery after a crash), and foreign programs.
+/// SQLite itself locks all clients out (recovery after a crash), and foreign programs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Large enough for all our statements, so none is parsed twice.
 const STATEMENT_CACHE_SIZE: usize = 512;
@@ -163,7 +163,6 @@ fn value_from_sqlite(value: ValueRef<'_>) -> SqlValue {
     }
 }
 
-/// Maps a SQLite error to a store error.
 fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {

@@ -16,7 +16,7 @@ use cleveragents_ports::{Result, StoreError};
 use crate::directory::DataDirectory;
 use crate::files::{map_io_error, open_private};
 
-/// How long to wait for the lock.
+/// Longest wait for the lock.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct WriterLock {

@@ -61,7 +61,6 @@ struct FolderWalker<'a> {
     visitor: &'a mut dyn Visitor,
 }
 
-/// An open folder of the walk.
 #[derive(Clone, Copy)]
 struct OpenWalkFolder<'a> {
     folder: BorrowedFd<'a>,

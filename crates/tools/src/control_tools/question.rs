@@ -16,7 +16,7 @@ impl ToolImpl for AskUserTool {
         ToolDescription {
             name: "ask-user",
             text:
-                "Ask a person and wait for the answer. The plan waits until then, which may take \
+                "Ask the user and wait for the answer. The plan waits until then, which may take \
                    hours: ask only what the files do not answer and what would be wrong to guess. \
                    The question is at most 16 KiB."
                     .to_owned(),

@@ -8,7 +8,7 @@ use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::transfer::check_destination;
+use super::relocate::check_destination;
 use crate::builtin::{ToolDescription, ToolImpl, failed, invalid_input, parse_input};
 use crate::file_content::read_chunks;
 use crate::paths::{PathPurpose, SandboxTree};

@@ -67,18 +67,21 @@ impl ToolImpl for FileEdit {
 
     fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
         let input: FileEditInput = parse_input(call)?;
+        // Almost always a mistake of the model, so it gets an error instead of a silent success.
         if input.old == input.new {
             return Err(invalid_input("`old` and `new` are the same"));
         }
         let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Write)?;
         let file = target.open_file()?;
         check_storable(call, &[&target])?;
+        // Content and stamp come from one read of one open file, so they belong together.
         let (content, digest) = read_whole(&file, &target.path, call.stop, MAX_BYTES)?;
         check_content_change(call, &target, &content, &digest)?;
         let matches = find_matches(&content, &input)
             .map_err(|why| failed(format!("{} was not changed: {why}", target.path)))?;
         let edited = replace_matches(&content, &matches, &input)
             .ok_or_else(|| failed(format!("{} would become too large", target.path)))?;
+        // The last moment at which stopping changes nothing.
         call.stop.check().map_err(stopped)?;
         staging::replace_file(call, &target, None, &mut |file| {
             let written = file.write_all(&edited);
@@ -140,6 +143,7 @@ fn replace_matches(content: &[u8], matches: &[usize], input: &FileEditInput) -> 
     let (old, new) = (input.old.len(), input.new.as_bytes());
     let grown = matches.len().checked_mul(new.len())?;
     let size = content.len().checked_add(grown)? - matches.len() * old;
+    // Computed before the allocation: many matches of a short text can multiply the size.
     if size > 2 * MAX_BYTES {
         return None;
     }

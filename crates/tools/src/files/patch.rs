@@ -137,7 +137,7 @@ impl EditDiff<'_> {
 
 struct EditHunk {
     text: String,
-    /// How many more lines the new content has.
+    /// Number of lines of the new content minus those of the old.
     line_delta: isize,
 }
 

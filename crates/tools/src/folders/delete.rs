@@ -53,6 +53,7 @@ impl ToolImpl for DirDelete {
             other => return Err(target.wrong_kind(other, "a folder")),
         }
         let contents = inspect_folder(call, &target)?;
+        // Prepared before the removal: also an incomplete one has changed the folder.
         let touched = TouchedPaths::Paths(vec![target.path.clone()]);
         let folder = target.entry.folder();
         let folder = folder.map_err(|error| target.io_failure("be deleted", error))?;
@@ -77,7 +78,7 @@ impl ToolImpl for DirDelete {
     }
 }
 
-/// Why the removal is incomplete.
+/// Reason for an incomplete removal.
 enum RemoveError {
     Stopped(StopReason),
     Failed(Errno),
@@ -93,7 +94,9 @@ fn remove_folder(
     for inner in names_in(folder.as_fd()).map_err(RemoveError::Failed)? {
         stop.check().map_err(RemoveError::Stopped)?;
         match unlinkat(&folder, path_from_bytes(&inner), AtFlags::empty()) {
+            // Removed meanwhile: the wanted state is reached.
             Ok(()) | Err(Errno::NOENT) => {}
+            // Linux reports a folder as `EISDIR`, other systems as `EPERM`.
             Err(Errno::ISDIR | Errno::PERM) => remove_folder(folder.as_fd(), &inner, stop)?,
             Err(error) => return Err(RemoveError::Failed(error)),
         }

@@ -106,7 +106,6 @@ pub(super) enum SymbolScope {
     Function,
 }
 
-/// The context of a node.
 #[derive(Debug)]
 pub(super) struct NodeContext<'a> {
     content: &'a [u8],

@@ -25,7 +25,7 @@ const LAUNCHER: &str = include_str!("launcher.py");
 /// Runs its arguments on a new terminal and passes their output on.
 const TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
 
-/// The location of the machine's home, and what the program is told about it.
+/// The location of the machine's home, and the `HOME` that the program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeKind {
     Usual,
@@ -149,7 +149,9 @@ impl TargetMachine {
             ("NAME", PathBuf::from(&self.name)),
         ];
         let lines = named.map(|(name, value)| format!("export {name}='{}'\n", value.display()));
-        lines.concat()
+        // Below `/tmp` a sandbox has a folder of the same path in its own memory.
+        let inode = fs::metadata(machine.path("home/.cleveragents")).map_or(0, |it| it.ino());
+        lines.concat() + &format!("export DATA_INODE='{inode}'\n")
     }
 
     /// Runs a script with the shell tool in a sandbox of the repository.

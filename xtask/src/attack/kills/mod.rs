@@ -96,7 +96,6 @@ impl KillTarget {
     }
 }
 
-/// All kills of one scenario.
 struct ScenarioKills<'a> {
     setup: &'a Setup,
     options: &'a AttackOptions,

@@ -6,7 +6,6 @@ use crate::attack::machine::{CommandOutput, Machine, Setup};
 use crate::attack::options::AttackAccount;
 use crate::attack::plans;
 
-/// The targets of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanTargets {
     Repository,
@@ -14,7 +13,6 @@ pub enum PlanTargets {
     TwoRepositories,
 }
 
-/// The command that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KilledCommand {
     Apply,

@@ -23,7 +23,7 @@ const READ_COMMANDS: [&str; 6] = [
 /// The maximum duration of a reading command beside a stopped process.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The duration of an undisturbed apply, estimated from a similar one.
+/// The duration of an apply without interference, estimated from a similar one.
 fn apply_duration(race_machine: &RaceMachine) -> Result<Duration> {
     race_machine.define("measure", &write_step("measured", "x"))?;
     let plan = plans::create_executed_plan(&race_machine.machine, "measure", "one")?;

@@ -12,12 +12,11 @@ pub enum ExpectedResult {
     AppliedOrRefused,
 }
 
-/// One repository.
 #[derive(Debug, Clone, Copy)]
 pub struct HostileRepository {
     pub name: &'static str,
     pub script: &'static str,
-    /// What the plan's command does in the tree.
+    /// The plan's command in the tree.
     pub change: &'static str,
     pub expected: ExpectedResult,
 }

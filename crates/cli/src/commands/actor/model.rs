@@ -4,7 +4,7 @@ use cleveragents_domain::{Actor, ActorKind, LlmActor};
 
 use crate::output::{Tone, ViewCell};
 
-/// How much of a system prompt is displayed, in characters.
+/// Number of displayed characters of a system prompt.
 const PROMPT_EXCERPT_LENGTH: usize = 200;
 
 pub(super) fn llm(actor: &Actor) -> Option<&LlmActor> {

@@ -6,9 +6,9 @@ use cleveragents_domain::{Actor, ActorStep, Timestamp};
 use super::model;
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// How many characters of a hash are displayed.
+/// Number of displayed characters of a hash.
 const HASH_PREFIX_LENGTH: usize = 12;
-/// How much of a step's input is displayed, in characters.
+/// Number of displayed characters of a step's input.
 const INPUT_EXCERPT_LENGTH: usize = 60;
 
 /// The fields of an actor that is stored.

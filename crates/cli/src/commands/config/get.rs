@@ -1,13 +1,13 @@
 //! `agents config get`
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::{parse_key, value_cell, value_data};
+use super::{SettingAnswer, parse_key, value_cell};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
-use crate::settings::{ResolvedSetting, SettingSource};
+use crate::settings::{ResolvedSetting, SettingSource, SettingValue};
 
 /// Show the value of a setting and its source
 ///
@@ -24,6 +24,23 @@ pub struct ConfigGetArgs {
     key: String,
 }
 
+#[derive(Debug, Serialize)]
+struct ConfigGetAnswer<'a> {
+    #[serde(flatten)]
+    setting: SettingAnswer,
+    /// The value of each source, highest priority first, if the user asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain: Option<Vec<ChainLink<'a>>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChainLink<'a> {
+    source: SettingSource,
+    value: Option<SettingValue>,
+    origin: Option<&'a str>,
+    ignored: Option<&'a str>,
+}
+
 impl ConfigGetArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let key = parse_key(&self.key)?;
@@ -31,12 +48,6 @@ impl ConfigGetArgs {
         let winner = resolved.winner();
         let source = winner.map(|winner| winner.source.name());
         let origin = winner.and_then(|winner| winner.origin.as_deref());
-        let mut data = json!({
-            "key": key.name(),
-            "value": value_data(resolved, winner),
-            "source": source,
-            "origin": origin,
-        });
         let mut rows = vec![
             ("key", key.name().into()),
             ("value", value_cell(resolved, winner)),
@@ -46,8 +57,9 @@ impl ConfigGetArgs {
             rows.push(("origin", origin.into()));
         }
         let mut view = OutputView::new().panel("Setting", rows);
+        let mut chain = None;
         if context.arguments.verbose > 0 {
-            data["chain"] = chain_data(resolved);
+            chain = Some(chain_links(resolved));
             let headers = ["source", "value", "origin"];
             view = view.table(
                 "Sources, highest priority first",
@@ -55,7 +67,8 @@ impl ConfigGetArgs {
                 chain_rows(resolved),
             );
         }
-        Ok(CommandAnswer::new(data, view))
+        let setting = SettingAnswer::from(resolved);
+        CommandAnswer::new(&ConfigGetAnswer { setting, chain }, view)
     }
 }
 
@@ -86,15 +99,15 @@ fn chain_rows(resolved: &ResolvedSetting) -> Vec<Vec<ViewCell>> {
     SettingSource::ALL.into_iter().map(row).collect()
 }
 
-fn chain_data(resolved: &ResolvedSetting) -> Value {
-    let row = |source: SettingSource| {
+fn chain_links(resolved: &ResolvedSetting) -> Vec<ChainLink<'_>> {
+    let link = |source: SettingSource| {
         let candidate = resolved.from_source(source);
-        json!({
-            "source": source.name(),
-            "value": value_data(resolved, candidate),
-            "origin": candidate.and_then(|one| one.origin.clone()),
-            "ignored": candidate.and_then(|one| one.ignored.clone()),
-        })
+        ChainLink {
+            source,
+            value: candidate.map(|one| resolved.redacted_value(one)),
+            origin: candidate.and_then(|one| one.origin.as_deref()),
+            ignored: candidate.and_then(|one| one.ignored.as_deref()),
+        }
     };
-    SettingSource::ALL.into_iter().map(row).collect()
+    SettingSource::ALL.into_iter().map(link).collect()
 }

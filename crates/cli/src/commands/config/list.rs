@@ -1,9 +1,9 @@
 //! `agents config list`
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::{value_cell, value_data};
+use super::{SettingAnswer, value_cell};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -18,13 +18,30 @@ Examples:
   agents config list --format json")]
 pub struct ConfigListArgs {}
 
+#[derive(Debug, Serialize)]
+struct ConfigListAnswer {
+    settings: Vec<ListedSetting>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedSetting {
+    #[serde(flatten)]
+    setting: SettingAnswer,
+    r#type: &'static str,
+    /// The name of its environment variable.
+    environment: String,
+    /// Whether a project may set it.
+    project: bool,
+    description: &'static str,
+}
+
 impl ConfigListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let settings = context.settings()?;
-        let data: Vec<Value> = settings.all.iter().map(data).collect();
         let headers = ["key", "value", "source", "description"];
         let view = OutputView::new().table("Settings", &headers, settings.all.iter().map(row));
-        Ok(CommandAnswer::new(json!({"settings": data}), view))
+        let settings = settings.all.iter().map(ListedSetting::from).collect();
+        CommandAnswer::new(&ConfigListAnswer { settings }, view)
     }
 }
 
@@ -47,17 +64,15 @@ fn row(resolved: &ResolvedSetting) -> Vec<ViewCell> {
     ]
 }
 
-fn data(resolved: &ResolvedSetting) -> Value {
-    let setting = resolved.key.setting();
-    let winner = resolved.winner();
-    json!({
-        "key": setting.name,
-        "value": value_data(resolved, winner),
-        "source": winner.map(|winner| winner.source.name()),
-        "origin": winner.and_then(|winner| winner.origin.clone()),
-        "type": setting.kind.name(),
-        "environment": setting.variable(),
-        "project": setting.scope == SettingScope::Project,
-        "description": setting.description,
-    })
+impl From<&ResolvedSetting> for ListedSetting {
+    fn from(resolved: &ResolvedSetting) -> Self {
+        let setting = resolved.key.setting();
+        Self {
+            setting: resolved.into(),
+            r#type: setting.kind.name(),
+            environment: setting.variable(),
+            project: setting.scope == SettingScope::Project,
+            description: setting.description,
+        }
+    }
 }

@@ -3,9 +3,8 @@
 use std::io::Read;
 
 use clap::Args;
-use serde_json::json;
 
-use super::{parse_key, target_file};
+use super::{SettingAnswer, parse_key, target_file};
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
@@ -51,7 +50,7 @@ impl ConfigSetArgs {
             text => parse(key, text)?,
         };
         file::set(&path, owner, key, &value)?;
-        let answer = answer(key, &value, &path.display().to_string(), owner);
+        let answer = answer(key, &value, &path.display().to_string(), owner)?;
         Ok(match self.ignored_warning(key, &value, context) {
             Some(reason) => answer.with_message(MessageLevel::Warn, reason),
             None => answer,
@@ -98,25 +97,30 @@ fn read_value(input: impl Read) -> Result<String, CommandFailure> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-fn answer(key: Key, value: &SettingValue, path: &str, owner: SettingsOwner) -> CommandAnswer {
+fn answer(
+    key: Key,
+    value: &SettingValue,
+    path: &str,
+    owner: SettingsOwner,
+) -> Result<CommandAnswer, CommandFailure> {
     let shown = secrets::redacted_value(key.setting(), value);
     let source = match owner {
-        SettingsOwner::User => "global",
-        SettingsOwner::Project => "project",
+        SettingsOwner::User => SettingSource::Global,
+        SettingsOwner::Project => SettingSource::Project,
     };
-    let data = json!({
-        "key": key.name(),
-        "value": shown.to_json(),
-        "source": source,
-        "origin": path,
-    });
     let rows = [
         ("key", key.name().to_owned()),
         ("value", shown.to_string()),
         ("file", path.to_owned()),
     ];
-    CommandAnswer::new(data, OutputView::new().panel("Setting changed", rows))
-        .with_message(MessageLevel::Info, format!("{} set", key.name()))
+    let data = SettingAnswer {
+        key: key.name(),
+        value: Some(shown),
+        source: Some(source),
+        origin: Some(path.to_owned()),
+    };
+    let answer = CommandAnswer::new(&data, OutputView::new().panel("Setting changed", rows))?;
+    Ok(answer.with_message(MessageLevel::Info, format!("{} set", key.name())))
 }
 
 #[cfg(test)]

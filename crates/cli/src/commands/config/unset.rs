@@ -1,7 +1,7 @@
 //! `agents config unset`
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 
 use super::{parse_key, target_file};
 use crate::commands::CommandContext;
@@ -27,6 +27,14 @@ pub struct ConfigUnsetArgs {
     project: bool,
 }
 
+#[derive(Debug, Serialize)]
+struct ConfigUnsetAnswer<'a> {
+    key: &'a str,
+    removed: bool,
+    /// The settings file.
+    origin: &'a str,
+}
+
 impl ConfigUnsetArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let (path, owner) = target_file(&context.locations()?, self.project)?;
@@ -36,20 +44,22 @@ impl ConfigUnsetArgs {
             parse_key(&self.key)?;
         }
         let path = path.display().to_string();
-        let data = json!({"key": self.key, "removed": removed, "origin": path});
+        let data = ConfigUnsetAnswer {
+            key: &self.key,
+            removed,
+            origin: &path,
+        };
         let rows = [
             ("key", self.key.clone()),
             ("removed", removed.to_string()),
-            ("file", path),
+            ("file", path.clone()),
         ];
         let (title, message) = if removed {
             ("Setting removed", format!("{} removed", self.key))
         } else {
             ("Nothing to remove", format!("{} was not set", self.key))
         };
-        Ok(
-            CommandAnswer::new(data, OutputView::new().panel(title, rows))
-                .with_message(MessageLevel::Info, message),
-        )
+        let answer = CommandAnswer::new(&data, OutputView::new().panel(title, rows))?;
+        Ok(answer.with_message(MessageLevel::Info, message))
     }
 }

@@ -12,21 +12,20 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::model_call::{ModelCallRecord, ModelCallState};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    ChangeEntry, ErrorRecord, Event, EventKind, FileOperation, FileState, Plan, ResourcePath,
-    StreamId,
+    ChainFault, ChangeEntry, ErrorRecord, Event, EventKind, FileOperation, FileState, Plan,
+    ResourcePath, StreamId,
 };
 use cleveragents_engine::execution::results::{Artifact, ArtifactKind};
 use cleveragents_ports::Transaction;
-use cleveragents_ports::journal_verification::{ChainFault, Verification};
+use cleveragents_ports::journal_verification::Verification;
 use cleveragents_ports::{StoreError, StoreHandle};
 
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 
-/// How many rows are read at once.
+/// Number of rows that one read returns.
 const PAGE: u32 = 1000;
 
-/// All records of one plan.
 #[derive(Debug)]
 pub(super) struct PlanRecords {
     pub(super) tool_calls: Vec<ToolCallRecord>,
@@ -53,7 +52,7 @@ impl PlanEvidence {
         let net = app.block_on(app.results()?.artifacts(plan))?.artifacts;
         let records = app.block_on(PlanRecords::read(plan, net, app.store()))?;
         Ok(Self {
-            plan: app.block_on(app.lifecycle().plan(plan))?,
+            plan: app.block_on(app.store().read(move |tx| tx.plan(plan)))?,
             inconsistencies: records.find_inconsistencies(),
             journal: app.verify(StreamId::Plan(plan))?,
             records,

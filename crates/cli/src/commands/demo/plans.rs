@@ -1,19 +1,19 @@
 //! The four plans of the demo, created from ordinary definition files, and the expected outcome of
 //! each.
 
-use cleveragents_definitions::{read_action, read_actor};
+use cleveragents_api::action::ActionCreate;
+use cleveragents_api::actor::ActorAdd;
+use cleveragents_api::plan::PlanUse;
+use cleveragents_api::project::ProjectCreate;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, ErrorCategory, NamespacedName, Phase, PlanState, Position};
-use cleveragents_engine::actors::DuplicatePolicy;
-use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
-use cleveragents_engine::projects::NewProject;
 
 use super::workspace::DemoWorkspace;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
 use crate::failure::CommandFailure;
-use crate::{names, resource_directory};
+use crate::names;
 
 /// The project of all plans.
 const PROJECT: &str = "local/greeter";
@@ -21,7 +21,7 @@ const PROJECT: &str = "local/greeter";
 #[derive(Debug)]
 pub(super) struct DemoPlan {
     pub(super) name: &'static str,
-    /// What the plan demonstrates.
+    /// The feature that the plan demonstrates.
     pub(super) description: &'static str,
     pub(super) expected: ExpectedOutcome,
     /// The categories of errors that occur, in the order of first occurrence.
@@ -105,62 +105,60 @@ pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
 /// Registers the repository as a project.
 pub(super) fn create_project(
     workspace: &DemoWorkspace,
-    context: &CommandContext<'_>,
     app: &AppContext<'_>,
 ) -> Result<NamespacedName, CommandFailure> {
-    let data_directory = &context.settings()?.locations.data_directory;
-    let place = resource_directory::inspect(&workspace.repository(), data_directory)?;
     let name = names::parse_name("project", PROJECT)?;
-    let new = NewProject {
+    app.call(ProjectCreate {
         name: name.clone(),
+        path: vec![workspace.repository()],
+        invariant: Vec::new(),
         description: None,
         automation_profile: None,
-        locations: vec![place.to_location()?],
-        invariants: Vec::new(),
-    };
-    app.block_on(app.projects().create(new, app.actor()))?;
+    })?;
     Ok(name)
 }
 
 impl DemoPlan {
-    /// Adds the actor, registers the action and uses it, as `actor add`, `action create` and `plan
-    /// use` do.
+    /// Adds the actor, creates the action and uses it on the project.
     pub(super) fn create_plan(
         &self,
         workspace: &DemoWorkspace,
         context: &CommandContext<'_>,
-        (app, project): (&AppContext<'_>, &NamespacedName),
+        app: &AppContext<'_>,
+        project: &NamespacedName,
     ) -> Result<PlanId, CommandFailure> {
         if let Some((name, text)) = self.script {
             workspace.write_definition(name, text)?;
         }
         let read = |(name, text): (&str, &str)| {
-            DefinitionFile::read(&workspace.write_definition(name, text)?, context)
+            let file = DefinitionFile::read(&workspace.write_definition(name, text)?, context)?;
+            Ok::<_, CommandFailure>(file.into_text(context.environment))
         };
-        let actor = read(self.actor)?.parse_with(context.environment, read_actor)?;
-        let draft = read(self.action)?.parse_with(context.environment, read_action)?;
-        let lifecycle = app.lifecycle();
-        let request = UseActionRequest {
-            action: ActionChoice::Registered(draft.name.clone()),
+        app.call(ActorAdd {
+            config: read(self.actor)?,
+            update: false,
+            name: None,
+        })?;
+        let action = app.call(ActionCreate {
+            config: read(self.action)?,
+            update: false,
+        })?;
+        let plan = app.call(PlanUse {
+            action: action.answer.name,
             projects: vec![project.clone()],
             arguments: self.arguments.iter().map(|&it| it.to_owned()).collect(),
             automation_profile: None,
-            default_profile: names::parse_profile(&context.settings()?.automation_profile())?,
-            repository_profile: None,
             invariants: Vec::new(),
             strategy_actor: None,
             execution_actor: None,
             base: BaseSource::Head,
             idempotency_key: None,
-            max_usd: None,
-            actor: app.actor().to_owned(),
-        };
-        app.block_on(
-            app.actors()
-                .add(actor, DuplicatePolicy::Refuse, app.actor()),
-        )?;
-        app.block_on(lifecycle.create_action(draft, app.actor()))?;
-        let plan = app.block_on(lifecycle.use_action(request))?;
-        Ok(plan.identity.plan_id)
+            trust: false,
+            trusted_hash: None,
+            default_profile: names::parse_profile(&context.settings()?.automation_profile())?,
+            repository_profile: None,
+            folder: None,
+        })?;
+        Ok(plan.answer.plan.plan_id)
     }
 }

@@ -1,17 +1,23 @@
 //! Renders the answer of the demo.
 
+use std::borrow::Cow;
+
+use cleveragents_api::plan::PlanConflict;
 use cleveragents_api::plan::errors::PlanError;
-use cleveragents_app::plan::tree_decision;
-use cleveragents_domain::ErrorRecord;
-use serde_json::{Value, json};
+use cleveragents_api::plan::tree::TreeDecision;
+use cleveragents_app::plan::plan_error;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{ChainFault, ErrorRecord, NamespacedName, Phase, PlanState};
+use cleveragents_ports::journal_verification::Verification;
+use serde::Serialize;
 
 use super::workspace::{CONFLICT_FILE, DemoWorkspace};
 use super::{DemoPlanOutcome, DemoPlanResult, DemoResult};
 use crate::commands::plan::tree_row;
-use crate::failure::{ExitCode, display_path};
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::next_step;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// The folders of the demo.
 #[derive(Debug)]
 pub(super) struct DemoFolders {
     data_directory: String,
@@ -21,15 +27,79 @@ pub(super) struct DemoFolders {
     is_kept: bool,
 }
 
+#[derive(Debug, Serialize)]
+struct DemoAnswer<'a> {
+    data_directory: &'a str,
+    repository: &'a str,
+    /// Whether the folders still exist.
+    kept: bool,
+    plans: Vec<DemoPlanAnswer<'a>>,
+    /// The decisions of the first plan, and its changes.
+    tree: &'a [TreeDecision],
+    diff: Cow<'a, str>,
+    commits: Vec<DemoCommit<'a>>,
+    counts: &'a DemoCounts,
+}
+
+#[derive(Debug, Serialize)]
+struct DemoCommit<'a> {
+    commit: &'a str,
+    subject: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct DemoPlanAnswer<'a> {
+    part: &'static str,
+    story: &'static str,
+    plan_id: PlanId,
+    name: &'a NamespacedName,
+    phase: Phase,
+    state: PlanState,
+    as_scripted: bool,
+    /// The deviations from the expected outcome, each as a sentence.
+    differences: Vec<String>,
+    tool_calls: usize,
+    model_calls: usize,
+    changes: usize,
+    errors: Vec<PlanError>,
+    conflicts: Vec<DemoConflict>,
+    journal: DemoJournal<'a>,
+    /// Missing or contradictory records, each as a sentence.
+    lost: &'a [String],
+}
+
+/// A file that blocked the apply, and why.
+#[derive(Debug, Serialize)]
+struct DemoConflict {
+    path: String,
+    reason: String,
+}
+
+/// The result of verifying a plan's journal.
+#[derive(Debug, Serialize)]
+struct DemoJournal<'a> {
+    verified: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<&'a ChainFault>,
+}
+
 /// Totals over all plans.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 struct DemoCounts {
     plans: usize,
     tool_calls: usize,
     model_calls: usize,
+    #[serde(rename = "changes_recorded")]
     changes: usize,
+    #[serde(rename = "errors_recorded")]
     errors: u64,
+    #[serde(rename = "events_verified")]
     events: i64,
+    #[serde(rename = "lost")]
     inconsistencies: usize,
 }
 
@@ -44,27 +114,26 @@ impl DemoFolders {
     }
 }
 
-pub(super) fn answer(result: &DemoResult, folders: &DemoFolders) -> CommandAnswer {
+pub(super) fn answer(
+    result: &DemoResult,
+    folders: &DemoFolders,
+) -> Result<CommandAnswer, CommandFailure> {
     let counts = DemoCounts::of(&result.plans);
-    let plans: Vec<Value> = result
-        .plans
-        .iter()
-        .map(|it| plan_data(it, result))
-        .collect();
+    let plans = result.plans.iter();
     let commits = result.commits.iter();
-    let commits = commits.map(|(id, subject)| json!({ "commit": id, "subject": subject }));
-    let data = json!({
-        "data_directory": folders.data_directory,
-        "repository": folders.repository,
-        "kept": folders.is_kept,
-        "plans": plans,
-        "tree": result.tree.nodes.iter().map(tree_decision).collect::<Vec<_>>(),
-        "diff": String::from_utf8_lossy(&result.patch),
-        "commits": commits.collect::<Vec<_>>(),
-        "counts": counts.data(),
-    });
-    let answer = CommandAnswer::new(data, view(result, &counts, folders));
-    add_messages(answer, result, folders)
+    let commits = commits.map(|(commit, subject)| DemoCommit { commit, subject });
+    let data = DemoAnswer {
+        data_directory: &folders.data_directory,
+        repository: &folders.repository,
+        kept: folders.is_kept,
+        plans: plans.map(|it| DemoPlanAnswer::of(it, result)).collect(),
+        tree: &result.tree,
+        diff: String::from_utf8_lossy(&result.patch),
+        commits: commits.collect(),
+        counts: &counts,
+    };
+    let answer = CommandAnswer::new(&data, view(result, &counts, folders))?;
+    Ok(add_messages(answer, result, folders))
 }
 
 /// Adds messages and the exit code.
@@ -126,18 +195,6 @@ impl DemoCounts {
         counts
     }
 
-    fn data(&self) -> Value {
-        json!({
-            "plans": self.plans,
-            "tool_calls": self.tool_calls,
-            "model_calls": self.model_calls,
-            "changes_recorded": self.changes,
-            "errors_recorded": self.errors,
-            "events_verified": self.events,
-            "lost": self.inconsistencies,
-        })
-    }
-
     fn rows(&self) -> Vec<(&'static str, ViewCell)> {
         let lost = match self.inconsistencies {
             0 => Tone::Good,
@@ -158,50 +215,57 @@ impl DemoCounts {
     }
 }
 
-fn plan_data(plan_result: &DemoPlanResult, result: &DemoResult) -> Value {
-    let records = &plan_result.evidence.records;
-    let plan = &plan_result.evidence.plan;
-    let differences = plan_result.differences(result.edit_is_kept);
-    let conflicts: Vec<Value> = conflicts(plan_result)
-        .map(|(path, reason)| json!({ "path": path, "reason": reason }))
-        .collect();
-    let journal = match &plan_result.evidence.journal {
-        Ok(found) => json!({
-            "verified": true,
-            "events": found.events,
-            "head_hash": found.head_hash,
-        }),
-        Err(fault) => json!({ "verified": false, "fault": fault }),
-    };
-    json!({
-        "part": plan_result.plan.name,
-        "story": plan_result.plan.description,
-        "plan_id": plan.identity.plan_id,
-        "name": plan.name,
-        "phase": plan.position.phase(),
-        "state": plan.position.state(),
-        "as_scripted": differences.is_empty(),
-        "differences": differences,
-        "tool_calls": records.tool_calls.len(),
-        "model_calls": records.model_calls.len(),
-        "changes": records.changes.len(),
-        "errors": records.errors.iter().cloned().map(PlanError::from).collect::<Vec<_>>(),
-        "conflicts": conflicts,
-        "journal": journal,
-        "lost": plan_result.evidence.inconsistencies,
-    })
+impl<'a> DemoPlanAnswer<'a> {
+    fn of(plan_result: &'a DemoPlanResult, result: &DemoResult) -> Self {
+        let evidence = &plan_result.evidence;
+        let (plan, records) = (&evidence.plan, &evidence.records);
+        let differences = plan_result.differences(result.edit_is_kept);
+        let errors = records.errors.iter().cloned();
+        Self {
+            part: plan_result.plan.name,
+            story: plan_result.plan.description,
+            plan_id: plan.identity.plan_id,
+            name: &plan.name,
+            phase: plan.position.phase(),
+            state: plan.position.state(),
+            as_scripted: differences.is_empty(),
+            differences,
+            tool_calls: records.tool_calls.len(),
+            model_calls: records.model_calls.len(),
+            changes: records.changes.len(),
+            errors: errors.map(|it| plan_error(it, next_step::render)).collect(),
+            conflicts: conflicts(plan_result),
+            journal: DemoJournal::of(&evidence.journal),
+            lost: &evidence.inconsistencies,
+        }
+    }
 }
 
-/// Returns the conflicts of a plan: path and reason.
-fn conflicts(plan_result: &DemoPlanResult) -> impl Iterator<Item = (String, String)> {
+impl<'a> DemoJournal<'a> {
+    fn of(journal: &'a Result<Verification, ChainFault>) -> Self {
+        let verification = journal.as_ref().ok();
+        Self {
+            verified: verification.is_some(),
+            events: verification.map(|it| it.events),
+            head_hash: verification.map(|it| it.head_hash.as_str()),
+            fault: journal.as_ref().err(),
+        }
+    }
+}
+
+fn conflicts(plan_result: &DemoPlanResult) -> Vec<DemoConflict> {
     let found = match &plan_result.outcome {
         DemoPlanOutcome::Blocked(conflicts) => conflicts.as_slice(),
         _ => &[],
     };
-    found.iter().map(|it| {
+    let conflict = |it: &PlanConflict| {
         let path = it.path.as_ref().map(ToString::to_string);
-        (path.unwrap_or_default(), it.reason.to_string())
-    })
+        DemoConflict {
+            path: path.unwrap_or_default(),
+            reason: it.reason.to_string(),
+        }
+    };
+    found.iter().map(conflict).collect()
 }
 
 fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> OutputView {
@@ -212,11 +276,11 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
     });
     let blocked = plans.iter().flat_map(|it| {
         let name = it.plan.name;
-        conflicts(it).map(move |(path, reason)| {
+        conflicts(it).into_iter().map(move |conflict| {
             vec![
                 ViewCell::new(name, Tone::Strong),
-                path.into(),
-                ViewCell::new(reason, Tone::Doubtful),
+                conflict.path.into(),
+                ViewCell::new(conflict.reason, Tone::Doubtful),
             ]
         })
     });
@@ -234,11 +298,7 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
         )
         .tree(
             &format!("Decisions of {first}"),
-            result
-                .tree
-                .nodes
-                .iter()
-                .map(|node| tree_row(&tree_decision(node))),
+            result.tree.iter().map(tree_row),
         )
         .text(format!("Changes of {first}"))
         .patch(result.patch.clone())

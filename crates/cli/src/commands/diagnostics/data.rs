@@ -11,7 +11,6 @@ use crate::bootstrap::{
     AppContext, Bootstrap, Engine, HealthFinding, NEWEST_SCHEMA, ProcessInfo, file_system,
 };
 use crate::commands::CommandContext;
-use crate::commands::info::engine_name;
 use crate::disk;
 use crate::failure::CommandFailure;
 use crate::output::format_count;
@@ -153,11 +152,7 @@ fn postgres(bootstrap: &Bootstrap) -> HealthCheck {
 }
 
 fn database(app: &AppContext<'_>) -> Vec<HealthCheck> {
-    let place = format!(
-        "{} at {}",
-        engine_name(app.engine()),
-        app.database_location()
-    );
+    let place = format!("{} at {}", app.engine().as_str(), app.database_location());
     let schema = format!("version {NEWEST_SCHEMA}, current");
     vec![
         HealthCheck::ok("database", place),

@@ -10,7 +10,7 @@ use crate::bootstrap;
 use crate::environment::Environment;
 use crate::failure::display_path;
 use crate::process::{ProgramError, ProgramOutput, find, run_program};
-use crate::resource_directory::shell_quote;
+use crate::resource_directory::shell_quote_path;
 
 pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
     let mut checks = git(context.environment);
@@ -156,12 +156,12 @@ fn writable_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
         "sandbox.writable-paths names {}, which does not exist",
         display_path(absent)
     );
-    let hint = format!("mkdir -p {}", shell_quote(absent));
+    let hint = format!("mkdir -p {}", shell_quote_path(absent));
     Some(HealthCheck::warning("writable_paths", detail).with_hint(hint))
 }
 
 /// Reports writable folders that commands cannot write. When `agents` runs as root, commands run as
-/// a separate user and can write only what everyone can.
+/// a separate user and can write only world-writable paths.
 fn unwritable_paths(paths: &[PathBuf]) -> Option<HealthCheck> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -176,6 +176,6 @@ fn unwritable_paths(paths: &[PathBuf]) -> Option<HealthCheck> {
          user of their own",
         display_path(closed)
     );
-    let hint = format!("chmod 1777 {}", shell_quote(closed));
+    let hint = format!("chmod 1777 {}", shell_quote_path(closed));
     Some(HealthCheck::warning("writable_paths", detail).with_hint(hint))
 }

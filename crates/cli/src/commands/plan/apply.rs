@@ -1,23 +1,26 @@
 //! `agents plan apply`
 
 use clap::Args;
-use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
-use cleveragents_domain::{Plan, PlanState, ValidationSummary};
-use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_ports::targets::{Conflict, ConflictReason};
-use serde_json::{Value, json};
+use cleveragents_api::RequestKind;
+use cleveragents_api::plan::apply::AppliedPlan;
+use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::{PlanApply, PlanPreviewApply, PlanSummary};
+use cleveragents_domain::PlanState;
+use cleveragents_domain::apply_record::{ApplyPartState, Destination};
+use cleveragents_domain::id::PlanId;
 
 use super::destination::DestinationArgs;
+use super::execute::drive_view;
 use super::progress::{PlanProgress, run_with_progress};
-use super::result_warnings::{result_secret_warnings, with_warnings};
-use super::view::{confirm_or_fail, elapsed, find, format_duration, plan_data, position_cell};
+use super::view::{confirm_or_fail, find, summary_cell};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
-use crate::bootstrap::{AppContext, PlanWork};
+use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::confirmation::is_interactive;
-use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
+use cleveragents_api::Reply;
 
 /// Apply a plan's changes
 ///
@@ -70,12 +73,12 @@ impl PlanApplyArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let destination = self.to.destination(context)?;
+        let to = self.to.destination(context)?;
         let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
+        let app = bootstrap.open_for_requests(RequestKind::Work)?;
         let plan = find(&app, &self.plan)?;
-        let id = plan.identity.plan_id;
-        if !plan.position.is_terminal() || plan.position.state() == PlanState::Unapplied {
+        let id = plan.plan_id;
+        if !matches!(plan.state, PlanState::Applied | PlanState::Cancelled) {
             let question = if self.mark_applied {
                 format!("Mark plan {} as applied without changing files?", plan.name)
             } else {
@@ -83,22 +86,20 @@ impl PlanApplyArgs {
             };
             confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
         }
-        let service = app.apply_service()?;
-        let request = app.apply_request(id, destination);
-        let progress = PlanProgress::new(self.events, context);
-        let applied = if self.mark_applied {
-            run_with_progress(&app, &progress, id, service.settle(&request))??
-        } else {
-            run_with_progress(&app, &progress, id, service.apply(&request))??
+        let request = PlanApply {
+            plan: id.into(),
+            to: Some(to).filter(|it| *it != Destination::Current),
+            mark_applied: self.mark_applied,
         };
-        outcome_answer(&app, &applied)
+        let progress = PlanProgress::new(self.events, context);
+        CommandAnswer::from_reply(apply(&app, &progress, id, request)?, drive_view)
     }
 
-    /// The question, after what a person should know who is asked.
+    /// Returns the question, after the facts that the user needs for the answer.
     fn apply_question(
         &self,
         app: &AppContext<'_>,
-        plan: &Plan,
+        plan: &PlanSummary,
         context: &CommandContext<'_>,
     ) -> String {
         let question = format!("Apply plan {}?", plan.name);
@@ -106,204 +107,47 @@ impl PlanApplyArgs {
             return question;
         }
         // Why a result cannot be read is said by the apply itself.
-        let warnings = result_secret_warnings(app, plan.identity.plan_id).unwrap_or_default();
+        let preview = app.call(PlanPreviewApply {
+            plan: plan.plan_id.into(),
+        });
+        let warnings = preview.map_or_else(|_| Vec::new(), |it| it.answer.secret_warnings);
         [warnings, vec![question]].concat().join("\n")
     }
 }
 
-/// Returns the answer for the outcome of an apply.
-pub(crate) fn outcome_answer(
+/// Sends the request, then applies the plan if it was queued, and shows its events meanwhile.
+pub(crate) fn apply(
     app: &AppContext<'_>,
-    outcome: &ApplyOutcome,
-) -> Result<CommandAnswer, CommandFailure> {
-    let plan = outcome.plan();
-    let id = plan.identity.plan_id;
-    match outcome {
-        ApplyOutcome::Applied { apply, .. } => {
-            let work = app.plan_work(id)?;
-            let answer = applied_answer(app, plan, &work, Some(apply));
-            // It is applied, whether or not this can be found out.
-            let warnings = result_secret_warnings(app, id).unwrap_or_default();
-            let answer = with_warnings(answer, warnings);
-            Ok(match work.paths {
-                0 => answer.with_message(MessageLevel::Info, "Applied: no changes"),
-                _ => answer
-                    .with_message(MessageLevel::Info, "Changes applied")
-                    .with_message(MessageLevel::Hint, format!("agents plan unapply {id}")),
-            })
+    progress: &PlanProgress,
+    plan: PlanId,
+    request: PlanApply,
+) -> Result<Reply<DriveAnswer>, CommandFailure> {
+    let (handlers, caller) = (app.app(), app.caller());
+    let work = async {
+        let reply = handlers.call(request, &caller).await?;
+        match reply.answer.plan.state {
+            PlanState::Queued | PlanState::Processing => handlers.drive(plan, &caller).await,
+            _ => Ok(reply.map(|answer| DriveAnswer::Applied(Box::new(answer)))),
         }
-        ApplyOutcome::Unchanged { apply, .. } => {
-            let answer = applied_answer(app, plan, &app.plan_work(id)?, apply.as_ref());
-            let text = format!("nothing to apply: the plan is at {}", plan.position);
-            Ok(answer.with_message(MessageLevel::Info, text))
-        }
-        ApplyOutcome::Blocked { conflicts, .. } => Err(conflict_failure(
-            plan,
-            conflicts,
-            "cannot apply: conflicting files",
-        )),
-        ApplyOutcome::Stopped { conflicts, .. } => Err(stopped_failure(plan, conflicts)),
-        ApplyOutcome::ValidationsFailed { reason, .. } => Err(CommandFailure::new(
-            ExitCode::NotDone,
-            "nothing was applied: required validations failed",
-        )
-        .kind("validations")
-        .because(reason.clone())
-        .hint(format!("agents plan diff {id}"))
-        .hint(format!("agents plan revert {id}"))
-        .with("plan_id", json!(id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))),
-        ApplyOutcome::Cancelled(_) => Err(CommandFailure::new(
-            ExitCode::Conflict,
-            "nothing was applied: the plan was cancelled",
-        )
-        .kind("cancelled")
-        .with("plan_id", json!(id))),
-    }
-}
-
-pub(super) fn blocked_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandFailure {
-    let failure = CommandFailure::new(ExitCode::Conflict, what).kind("conflicts");
-    conflicts
-        .iter()
-        .fold(failure, |failure, it| failure.because(it.to_string()))
-        .with("plan_id", json!(plan.identity.plan_id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))
-        .with("conflicts", conflict_data(conflicts).into())
-}
-
-pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
-    let data = |it: &Conflict| {
-        json!({
-            "path": it.path,
-            "place": it.place,
-            "reason": it.reason.to_string(),
-        })
     };
-    conflicts.iter().map(data).collect()
+    run_with_progress(app, progress, plan, work)
 }
 
-/// Returns the failure for an apply with conflicts, with the possible next steps.
-fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandFailure {
-    let id = plan.identity.plan_id;
-    let failure = blocked_failure(plan, conflicts, what);
-    if is_sandbox_removed(conflicts) {
-        return failure
-            .hint(format!("agents plan rebase {id}"))
-            .hint(format!("agents plan cancel {id}"));
-    }
-    let failure = if has_target_moved(conflicts) {
-        failure.hint(format!("agents plan rebase {id}"))
-    } else {
-        failure
-    };
-    failure
-        .hint(format!("agents plan apply {id}"))
-        .hint(format!("agents plan cancel {id}"))
-}
-
-/// Returns the failure of an apply that stopped after it wrote files. It can be cancelled only
-/// while these are unchanged.
-fn stopped_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
-    let id = plan.identity.plan_id;
-    let what = "the target was changed meanwhile; files changed by others were not touched";
-    let failure = blocked_failure(plan, conflicts, what);
-    let failure = if has_target_moved(conflicts) || is_sandbox_removed(conflicts) {
-        failure.hint(format!("agents plan rebase {id}"))
-    } else {
-        failure
-    };
-    let failure = failure.hint(format!("agents plan apply {id} --mark-applied"));
-    if conflicts.iter().any(|it| it.path.is_some()) {
-        failure.hint("restore the files, then repeat the command")
-    } else {
-        failure.hint(format!("agents plan cancel {id}"))
-    }
-}
-
-/// Returns whether the plan's sandbox was removed, so that only executing the plan again helps.
-pub(super) fn is_sandbox_removed(conflicts: &[Conflict]) -> bool {
-    let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
-    conflicts.iter().any(is_removed)
-}
-
-/// Returns whether the target has new commits, or the folder has changes, so that a rebase may help.
-fn has_target_moved(conflicts: &[Conflict]) -> bool {
-    let is_move = |it: &Conflict| {
-        matches!(
-            it.reason,
-            ConflictReason::Merge { .. }
-                | ConflictReason::Edited
-                | ConflictReason::Moved { .. }
-                | ConflictReason::Validations { .. }
-        )
-    };
-    conflicts.iter().any(is_move)
-}
-
-fn applied_answer(
-    app: &AppContext<'_>,
-    plan: &Plan,
-    work: &PlanWork,
-    apply: Option<&ApplyRecord>,
-) -> CommandAnswer {
-    let mut data = plan_data(plan);
-    let parts: Vec<Value> = apply
-        .iter()
-        .flat_map(|it| &it.resources)
-        .map(|part| {
-            let sandbox = work.sandboxes.iter().find(|it| it.id == part.sandbox_id);
-            json!({
-                "resource": sandbox.map(|it| &it.resource_name),
-                "state": part.state,
-                "result": part.result,
-            })
-        })
-        .collect();
-    let summary: Option<ValidationSummary> = work
-        .validation
-        .clone()
-        .and_then(|it| serde_json::from_value(it).ok());
-    let more = json!({
-        "artifacts": work.paths,
-        "applied_at": plan.timestamps.finished_at,
-        "destination": apply.map(|it| &it.destination),
-        "resources": parts,
-        "validation": summary,
-        "sandbox_cleanup": { "worktree": "kept", "branch": "kept", "checkpoint": "kept" },
-        "lifecycle": {
-            "phase": plan.position.phase(),
-            "state": plan.position.state(),
-            "total_duration": format_duration(elapsed(plan, app.now())),
-            "total_cost": null,
-            "decisions_made": work.decisions,
-            "child_plans": 0,
-        },
-    });
-    if let Value::Object(more) = more {
-        data.extend(more);
-    }
+pub(super) fn applied_view(applied: &AppliedPlan) -> OutputView {
+    let plan = &applied.plan;
+    let changed = i64::try_from(applied.artifacts).unwrap_or(i64::MAX);
     let mut rows = vec![
-        (
-            "plan",
-            ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
-        ),
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
-        ("state", position_cell(plan.position)),
-        (
-            "changed",
-            format_count(i64::try_from(work.paths).unwrap_or(i64::MAX), "path").into(),
-        ),
+        ("state", summary_cell(plan)),
+        ("changed", format_count(changed, "path").into()),
     ];
-    for part in apply.iter().flat_map(|it| &it.resources) {
+    for part in &applied.resources {
         if let (ApplyPartState::Done, Some(result)) = (part.state, &part.result)
-            && let Some(commit) = result.get("commit").and_then(Value::as_str)
+            && let Some(commit) = &result.commit
         {
-            rows.push(("commit", commit.to_owned().into()));
+            rows.push(("commit", commit.clone().into()));
         }
     }
-    let view = OutputView::new().panel("Applied", rows);
-    CommandAnswer::new(Value::Object(data), view)
+    OutputView::new().panel("Applied", rows)
 }

@@ -1,6 +1,7 @@
 //! `agents plan delete`
 
 use clap::Args;
+use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanDelete;
 
 use super::view::{confirm_or_fail, find, summary_cell};
@@ -31,13 +32,13 @@ pub struct PlanDeleteArgs {
 impl PlanDeleteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
+        let app = bootstrap.open_for_requests(RequestKind::Write)?;
         let plan = find(&app, &self.plan)?;
         let question = format!("Delete {} and everything but its journal?", plan.name);
         confirm_or_fail(&question, self.yes, context, "nothing was deleted")?;
         // The plan that the question named, even if the reference matches another one by now.
         let reply = app.call(PlanDelete {
-            plan: plan.identity.plan_id.into(),
+            plan: plan.plan_id.into(),
         })?;
         CommandAnswer::from_reply(reply, |deleted| {
             let plan = &deleted.plan;

@@ -1,16 +1,15 @@
 //! The `--to` argument: where changes are applied.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use cleveragents_domain::AbsolutePath;
-use cleveragents_ports::targets::Destination;
+use cleveragents_domain::apply_record::Destination;
+use serde_json::Value;
 
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::resource_directory::shell_quote;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DestinationKind {
@@ -32,28 +31,17 @@ pub(crate) struct DestinationArgs {
     to: Vec<String>,
 }
 
-/// A destination as an argument that names it again; nothing for the default.
-pub(super) fn repeat_argument(destination: &Destination) -> String {
-    match destination {
-        Destination::Current => String::new(),
-        Destination::Worktree => " --to worktree".to_owned(),
-        Destination::Branch(name) => format!(" --to branch {}", shell_quote(Path::new(name))),
-        Destination::Patch(file) => {
-            let file = Path::new(OsStr::from_bytes(file.as_bytes()));
-            format!(" --to patch {}", shell_quote(file))
-        }
-    }
-}
-
 impl DestinationArgs {
-    /// Returns the argument as typed, for hints; empty for the default.
-    pub(crate) fn to_argument(&self) -> String {
+    /// Returns the argument in the form of a request, with a path as the user typed it.
+    pub(crate) fn as_typed(&self) -> Value {
         match self.to.as_slice() {
-            [only] if only == "current" => String::new(),
-            words => {
-                let quoted = words.iter().map(|word| shell_quote(Path::new(word)));
-                format!(" --to {}", quoted.collect::<Vec<_>>().join(" "))
+            [first, name] => {
+                // Absolute paths are percent-encoded in requests.
+                let path = AbsolutePath::from_bytes(name.as_bytes());
+                let name = path.map_or_else(|_| name.clone(), |path| path.to_string());
+                Value::from_iter([(first.as_str(), name)])
             }
+            words => words.concat().into(),
         }
     }
 

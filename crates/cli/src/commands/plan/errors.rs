@@ -1,10 +1,11 @@
 //! `agents plan errors`
 
 use clap::Args;
+use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanErrors;
 use cleveragents_api::plan::errors::PlanError;
+use cleveragents_app::plan::plan_error;
 use cleveragents_domain::{Event, EventBody};
-use serde_json::json;
 
 use super::events::follow;
 use super::view::find;
@@ -13,6 +14,7 @@ use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
+use crate::next_step;
 use crate::output::{CommandAnswer, OutputView, ReaderState, Tone, ViewCell};
 
 /// Show a plan's errors and how to recover from them
@@ -45,14 +47,17 @@ impl PlanErrorsArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        if self.follow {
-            self.write_until_finished(&app, context)?;
-        }
-        let reply = app.call(PlanErrors {
+        let request = PlanErrors {
             plan: self.plan.clone(),
-        })?;
+        };
+        let reply = if self.follow {
+            let bootstrap = context.bootstrap()?;
+            let app = bootstrap.open_for_requests(RequestKind::Read)?;
+            self.write_until_finished(&app, context)?;
+            app.call(request)?
+        } else {
+            context.call(request)?
+        };
         CommandAnswer::from_reply(reply, |history| {
             if self.follow || history.errors.is_empty() {
                 OutputView::new()
@@ -68,21 +73,21 @@ impl PlanErrorsArgs {
         app: &AppContext<'_>,
         context: &CommandContext<'_>,
     ) -> Result<(), CommandFailure> {
-        let id = find(app, &self.plan)?.identity.plan_id;
+        let id = find(app, &self.plan)?.plan_id;
         let output = self.output_mode(context.format);
         let show = |event: &Event| match parse_error_event(event) {
-            Some(error) if output == OutputMode::Events => context.lines.json(&json!(error)),
+            Some(error) if output == OutputMode::Events => context.lines.json(&error),
             Some(error) => context.lines.cells(&row(&error)),
             None => Ok(ReaderState::Open),
         };
-        follow(app, &context.lines, (id, 0), show)?;
+        follow(app, &context.lines, id, 0, show)?;
         Ok(())
     }
 }
 
 fn parse_error_event(event: &Event) -> Option<PlanError> {
     match event.known_body()? {
-        EventBody::ErrorRecorded(error) => Some(error.0.into()),
+        EventBody::ErrorRecorded(error) => Some(plan_error(error.0, next_step::render)),
         _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! `agents plan log`
 
 use clap::Args;
+use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanLog;
+use cleveragents_api::plan::log::{JournalEvent, JournalHead, JournalPage};
+use cleveragents_domain::Event;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, StreamId};
-use cleveragents_ports::StoreError;
-use cleveragents_ports::StreamHead;
-use serde_json::json;
+use serde::Serialize;
 
 use super::events::{self, HEADERS};
 use crate::argument_types::PlanArgument;
@@ -16,8 +16,8 @@ use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ReaderState, format_count};
 
-/// How many events are read at once.
-const PAGE: u32 = 1000;
+/// Number of events that one read returns.
+const PAGE: u64 = 1000;
 
 /// Show a plan's journal: all its events, in order
 ///
@@ -52,6 +52,17 @@ pub struct PlanLogArgs {
     follow: bool,
 }
 
+/// The answer after the events were written one by one.
+#[derive(Debug, Serialize)]
+struct LogSummary<'a> {
+    plan_id: PlanId,
+    from_seq: i64,
+    last_seq: i64,
+    /// The number of events written.
+    events: i64,
+    head: &'a JournalHead,
+}
+
 impl PlanLogArgs {
     /// Following streams events as they happen, so the envelope comes last.
     pub fn output_mode(&self, format: Format) -> OutputMode {
@@ -63,11 +74,9 @@ impl PlanLogArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
         let output = self.output_mode(context.format);
         if output == OutputMode::Answer && !self.follow {
-            let reply = app.call(PlanLog {
+            let reply = context.call(PlanLog {
                 plan: self.plan.clone(),
                 from_seq: Some(self.from_seq),
                 limit: self.limit,
@@ -77,67 +86,75 @@ impl PlanLogArgs {
                 OutputView::new().table("Journal", &HEADERS, rows)
             });
         }
-        let found = app.app();
-        let found = found.find_journal_from(&self.plan, self.from_seq);
-        let (id, head) = app.block_on(found)?;
-        let show = |event: &Event| match output {
-            OutputMode::Events => context.lines.json(&events::data(event)),
-            OutputMode::Answer => context.lines.cells(&events::cells(&event.into())),
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_for_requests(RequestKind::Read)?;
+        let show = |event: &JournalEvent| match output {
+            OutputMode::Events => context.lines.json(event),
+            OutputMode::Answer => context.lines.cells(&events::cells(event)),
         };
+        let head = |from_seq| self.page(&app, from_seq, 1);
         if self.follow {
-            let last = events::follow(&app, &context.lines, (id, self.from_seq - 1), show)?;
-            return Ok(self.summary(id, last, &self.head(&app, id)?));
+            let id = head(self.from_seq)?.plan_id;
+            let show = |event: &Event| show(&event.into());
+            let last = events::follow(&app, &context.lines, id, self.from_seq - 1, show)?;
+            return self.summary(last, &head(last + 1)?);
         }
-        let last = self.for_each_event(&app, id, show)?;
-        Ok(self.summary(id, last, &head))
+        let (last, page) = self.for_each_event(&app, show)?;
+        self.summary(last, &page)
     }
 
-    fn head(&self, app: &AppContext<'_>, id: PlanId) -> Result<StreamHead, StoreError> {
-        app.block_on(app.store().read(move |tx| tx.head(StreamId::Plan(id))))
+    /// Returns at most `limit` events of the journal.
+    fn page(
+        &self,
+        app: &AppContext<'_>,
+        from_seq: i64,
+        limit: u64,
+    ) -> Result<JournalPage, CommandFailure> {
+        let reply = app.call(PlanLog {
+            plan: self.plan.clone(),
+            from_seq: Some(from_seq),
+            limit: Some(limit),
+        })?;
+        Ok(reply.answer)
     }
 
-    fn page(&self, app: &AppContext<'_>, id: PlanId, after: i64) -> Result<Vec<Event>, StoreError> {
-        let stream = StreamId::Plan(id);
-        app.block_on(app.store().read(move |tx| tx.events(stream, after, PAGE)))
-    }
-
-    /// Calls `show` for each requested event; returns the last sequence number.
+    /// Calls `show` for each requested event; returns the last sequence number and the page that was
+    /// read last.
     fn for_each_event(
         &self,
         app: &AppContext<'_>,
-        id: PlanId,
-        mut show: impl FnMut(&Event) -> Result<ReaderState, CommandFailure>,
-    ) -> Result<i64, CommandFailure> {
+        mut show: impl FnMut(&JournalEvent) -> Result<ReaderState, CommandFailure>,
+    ) -> Result<(i64, JournalPage), CommandFailure> {
         let mut last = self.from_seq - 1;
         let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut page = self.page(app, self.from_seq, PAGE.min(left))?;
         loop {
-            let page = self.page(app, id, last)?;
-            if page.is_empty() {
-                return Ok(last);
-            }
-            for event in page {
-                if left == 0 || show(&event)? == ReaderState::Closed {
-                    return Ok(last);
+            for event in &page.events {
+                if show(event)? == ReaderState::Closed {
+                    return Ok((last, page));
                 }
                 left -= 1;
-                last = event.stream_seq;
+                last = event.plan_seq;
             }
+            if page.events.is_empty() || left == 0 {
+                return Ok((last, page));
+            }
+            page = self.page(app, last + 1, PAGE.min(left))?;
         }
     }
 
     /// Returns the answer after the events were written one by one.
-    fn summary(&self, id: PlanId, last: i64, head: &StreamHead) -> CommandAnswer {
+    fn summary(&self, last: i64, page: &JournalPage) -> Result<CommandAnswer, CommandFailure> {
         let written = last - self.from_seq + 1;
-        let data = json!({
-            "plan_id": id,
-            "from_seq": self.from_seq,
-            "last_seq": last,
-            "events": written,
-            "head": {"plan_seq": head.stream_seq, "hash": head.hash},
-        });
-        CommandAnswer::new(data, OutputView::new()).with_message(
-            MessageLevel::Info,
-            format!("{} written", format_count(written, "event")),
-        )
+        let data = LogSummary {
+            plan_id: page.plan_id,
+            from_seq: self.from_seq,
+            last_seq: last,
+            events: written,
+            head: &page.head,
+        };
+        let text = format!("{} written", format_count(written, "event"));
+        let answer = CommandAnswer::new(&data, OutputView::new())?;
+        Ok(answer.with_message(MessageLevel::Info, text))
     }
 }

@@ -4,14 +4,16 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cleveragents_api::plan::PlanSandbox;
+use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::log::JournalEvent;
+use cleveragents_api::plan::{PlanResume, PlanSandbox};
+use cleveragents_api::{Failure, NextStep, Reply, Request};
+use cleveragents_app::watch::WatchItem;
+use cleveragents_app::{App, Handler};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::{Event, EventBody, EventKind, StreamId};
-use cleveragents_engine::journal::Tail;
-use serde_json::{Value, json};
+use cleveragents_domain::progress::Progress;
+use cleveragents_domain::{Event, EventBody, EventKind};
 
-use super::events;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
@@ -101,19 +103,30 @@ impl PlanProgress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn show_waiting_for_slot(&self, running: usize) {
-        let text = format!("waiting for one of {running} other plans to end");
-        self.progress.set_message(&text);
-    }
-
     /// Hides the status line while `show` prints or asks something.
     pub(crate) fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
         self.progress.suspend(show)
     }
 
+    fn show_progress(&self, progress: &Progress) {
+        let text = match progress {
+            Progress::WaitingForSlot { running } => {
+                format!("waiting for one of {running} other plans to end")
+            }
+            Progress::CallStarted { tool } => {
+                let mut state = self.state();
+                state.activity = tool.to_string();
+                state.format_line()
+            }
+            // The events of the same moment are displayed.
+            Progress::ModelText { .. } | Progress::ModelRetry { .. } => return,
+        };
+        self.progress.set_message(&text);
+    }
+
     fn show_event(&self, event: &Event) -> Result<(), CommandFailure> {
         if let Some(lines) = &self.lines {
-            lines.json(&events::data(event))?;
+            lines.json(&JournalEvent::from(event))?;
         }
         let mut seen = self.state();
         seen.update(event);
@@ -122,26 +135,43 @@ impl PlanProgress {
     }
 }
 
+/// Sends a work request, then runs the plan and shows its events meanwhile.
+pub(crate) fn run_work<R: Request>(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
+    plan: PlanId,
+    request: R,
+) -> Result<Reply<DriveAnswer>, CommandFailure>
+where
+    App: Handler<R>,
+{
+    let (handlers, caller) = (app.app(), app.caller());
+    let work = async {
+        handlers.call(request, &caller).await?;
+        handlers.drive(plan, &caller).await
+    };
+    run_with_progress(app, progress, plan, work)
+}
+
 /// Runs `work` and shows the plan's events meanwhile. The first Ctrl-C sends the stop signal; a
 /// second one returns at once.
 pub(crate) fn run_with_progress<T>(
     app: &AppContext<'_>,
     progress: &PlanProgress,
     plan: PlanId,
-    work: impl Future<Output = T>,
+    work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, CommandFailure> {
-    let store = app.store().clone();
+    let handlers = app.app();
     app.block_on(async {
-        let stream = StreamId::Plan(plan);
         // A command may run several works on a plan. Continue after the last event shown, so that
         // events of other processes in between are shown too.
         let until = progress.state().last_seq;
         let until = match until {
             Some(until) => until,
-            None => store.read(move |tx| tx.head(stream)).await?.stream_seq,
+            None => handlers.newest_event(plan).await?,
         };
         progress.state().last_seq = Some(until);
-        let mut tail = Tail::of_stream(store.clone(), stream, until);
+        let mut watch = handlers.watch(plan, until);
         let mut work = pin!(work);
         let mut interrupts = SignalListener::for_interrupts();
         let mut asked = false;
@@ -157,17 +187,20 @@ pub(crate) fn run_with_progress<T>(
                     progress.progress.set_message("stopping at a point it can resume from");
                     app.interrupt();
                 }
-                found = tail.next() => {
-                    for event in found? {
-                        progress.show_event(&event)?;
+                item = watch.next() => match item? {
+                    WatchItem::Events(events) => {
+                        for event in events {
+                            progress.show_event(&event)?;
+                        }
                     }
-                }
+                    WatchItem::Progress(item) => progress.show_progress(&item),
+                },
             }
         };
-        for event in tail.read_available().await? {
+        for event in watch.available_events().await? {
             progress.show_event(&event)?;
         }
-        Ok(done)
+        Ok(done?)
     })
 }
 
@@ -177,23 +210,17 @@ fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
     CommandFailure::new(ExitCode::Interrupted, "interrupted at once")
         .kind("interrupted")
         .because("unfinished work is undone or completed on resume")
-        .hint(format!("agents plan resume {plan}"))
-        .with("plan_id", json!(plan))
-}
-
-/// Returns the plan's sandboxes for JSON output.
-pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
-    let data = |record| json!(PlanSandbox::from(record));
-    sandboxes.iter().map(data).collect()
+        .hint(NextStep::send(&PlanResume::new(plan)))
+        .with("plan_id", plan.to_string().into())
 }
 
 /// Returns the plan's sandboxes as table rows.
-pub(super) fn sandbox_rows(sandboxes: &[SandboxRecord]) -> Vec<Vec<ViewCell>> {
-    let row = |it: &SandboxRecord| {
+pub(super) fn sandbox_rows(sandboxes: &[PlanSandbox]) -> Vec<Vec<ViewCell>> {
+    let row = |it: &PlanSandbox| {
         vec![
-            ViewCell::new(it.resource_name.to_string(), Tone::Strong),
+            ViewCell::new(it.resource.to_string(), Tone::Strong),
             it.id.short().into(),
-            it.state.as_str().into(),
+            it.status.as_str().into(),
         ]
     };
     sandboxes.iter().map(row).collect()

@@ -1,7 +1,8 @@
 //! `agents plan purge`
 
 use clap::Args;
-use cleveragents_api::plan::PlanPurge;
+use cleveragents_api::RequestKind;
+use cleveragents_api::plan::{PlanLog, PlanPurge};
 
 use super::view::confirm_or_fail;
 use crate::argument_types::PlanArgument;
@@ -43,8 +44,14 @@ pub struct PlanPurgeArgs {
 impl PlanPurgeArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let id = app.block_on(app.app().find_journal(&self.plan))?;
+        let app = bootstrap.open_for_requests(RequestKind::Write)?;
+        // A deleted plan has a journal, but is not found as a plan.
+        let journal = app.call(PlanLog {
+            plan: self.plan.clone(),
+            from_seq: None,
+            limit: Some(1),
+        })?;
+        let id = journal.answer.plan_id;
         let question = format!(
             "Permanently erase payloads in the journal of plan {}?",
             id.short()

@@ -1,19 +1,18 @@
 //! `agents plan resume`
 
 use clap::{Args, value_parser};
-use cleveragents_domain::{Budget, WaitReason};
-use cleveragents_engine::execution::{NextMove, ResumePreview};
-use serde_json::{Value, json};
+use cleveragents_api::RequestKind;
+use cleveragents_api::plan::resume::{NextMove, ResumePreviewAnswer};
+use cleveragents_api::plan::{PlanPreviewResume, PlanResume};
 
-use super::execute::conclude;
-use super::progress::{PlanProgress, run_with_progress};
-use super::view::{find, plan_data, position_cell};
+use super::execute::drive_view;
+use super::progress::{PlanProgress, run_work};
+use super::view::{find, summary_cell};
 use crate::argument_types::{PlanArgument, parse_dollars};
 use crate::arguments::Format;
-use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
 
 /// Resume a plan
 ///
@@ -49,28 +48,17 @@ pub struct PlanResumeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Another budget")]
 struct BudgetArgs {
-    /// What models may cost over the whole plan, in US dollars
+    /// Maximum cost of models over the whole plan, in US dollars
     #[arg(long, value_name = "USD", value_parser = parse_dollars, conflicts_with = "dry_run")]
     max_usd: Option<f64>,
 
-    /// How many tokens models may use over the whole plan
+    /// Maximum number of tokens for models over the whole plan
     #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     max_tokens: Option<u64>,
 
-    /// How long the plan may run in total, in seconds
+    /// Maximum total run time of the plan, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     max_wall: Option<u64>,
-}
-
-impl BudgetArgs {
-    fn to_budget(&self) -> Option<Budget> {
-        let wanted = Budget {
-            usd: self.max_usd,
-            tokens: self.max_tokens,
-            wall: self.max_wall,
-        };
-        (wanted != Budget::default()).then_some(wanted)
-    }
 }
 
 impl PlanResumeArgs {
@@ -83,47 +71,34 @@ impl PlanResumeArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = if self.dry_run {
-            bootstrap.open_to_read()?
-        } else {
-            bootstrap.open()?
-        };
-        let id = find(&app, &self.plan)?.identity.plan_id;
-        let executor = app.executor()?;
         if self.dry_run {
-            let outlook = app.block_on(executor.preview_resume(id))?;
-            return Ok(outlook_answer(&app, &outlook));
+            let plan = self.plan.clone();
+            let reply = context.call(PlanPreviewResume { plan })?;
+            return CommandAnswer::from_reply(reply, preview_view);
         }
-        if let Some(wanted) = self.budget.to_budget() {
-            app.block_on(app.lifecycle().change_budget(id, wanted, app.actor()))?;
-        }
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_for_requests(RequestKind::Work)?;
+        let id = find(&app, &self.plan)?.plan_id;
+        let request = PlanResume {
+            plan: self.plan.clone(),
+            max_usd: self.budget.max_usd,
+            max_tokens: self.budget.max_tokens,
+            max_wall: self.budget.max_wall,
+        };
         let progress = PlanProgress::new(self.events, context);
-        let waits = |running: usize| progress.show_waiting_for_slot(running);
-        let work = executor.resume(id, app.actor(), &waits);
-        let executed = run_with_progress(&app, &progress, id, work)?;
-        conclude(&app, &progress, id, executed)
+        let reply = run_work(&app, &progress, id, request)?;
+        CommandAnswer::from_reply(reply, drive_view)
     }
 }
 
-fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswer {
-    let plan = &outlook.plan;
-    let id = plan.identity.plan_id;
-    let mut data = plan_data(plan);
-    let more = json!({
-        "dry_run": true,
-        "outlook": outlook,
-        "owner": outlook.holder.as_ref().map(|it| it.owner),
-    });
-    if let Value::Object(more) = more {
-        data.extend(more);
-    }
+fn preview_view(preview: &ResumePreviewAnswer) -> OutputView {
+    let (plan, outlook) = (&preview.plan, &preview.outlook);
     let count =
         |number: usize, what: &str| format_count(i64::try_from(number).unwrap_or(i64::MAX), what);
     let mut rows = vec![
-        ("plan", ViewCell::new(id.short(), Tone::Strong)),
-        ("state", position_cell(plan.position)),
-        ("next", describe_next(outlook).into()),
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
+        ("state", summary_cell(plan)),
+        ("next", describe_next(preview).into()),
         (
             "not repeated",
             count(outlook.confirmed_calls, "tool call").into(),
@@ -140,19 +115,12 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
         let text = count(outlook.interrupted_models, "question");
         rows.push(("asked again", text.into()));
     }
-    let answer = CommandAnswer::new(Value::Object(data), OutputView::new().panel("Plan", rows));
-    let answer = match &outlook.holder {
-        Some(holder) if holder.owner != app.owner() => answer.with_message(
-            MessageLevel::Info,
-            format!("already running: {}", holder.owner),
-        ),
-        _ => answer,
-    };
-    with_hint(answer, outlook)
+    OutputView::new().panel("Plan", rows)
 }
 
 /// Describes the next step and its preconditions.
-fn describe_next(outlook: &ResumePreview) -> String {
+fn describe_next(preview: &ResumePreviewAnswer) -> String {
+    let outlook = &preview.outlook;
     let next = match outlook.next {
         NextMove::Strategize => "make a strategy".to_owned(),
         NextMove::Approve => "wait for approval of the strategy".to_owned(),
@@ -163,32 +131,8 @@ fn describe_next(outlook: &ResumePreview) -> String {
         NextMove::Apply => "apply the changes, with your approval".to_owned(),
         NextMove::Nothing => "nothing: the plan is finished".to_owned(),
     };
-    match outlook.plan.position.waiting() {
+    match preview.plan.waiting {
         Some(waiting) => format!("waiting for {}; then {next}", waiting.kind()),
         None => next,
-    }
-}
-
-fn with_hint(answer: CommandAnswer, outlook: &ResumePreview) -> CommandAnswer {
-    let plan = &outlook.plan;
-    let id = plan.identity.plan_id;
-    let answer = match plan.position.waiting() {
-        Some(WaitReason::Answer { .. }) => {
-            answer.with_message(MessageLevel::Hint, format!("agents plan prompt {id} \"…\""))
-        }
-        Some(WaitReason::Approval { .. }) => {
-            return answer.with_message(MessageLevel::Hint, format!("agents plan execute {id}"));
-        }
-        _ => answer,
-    };
-    match outlook.next {
-        NextMove::Nothing => answer,
-        NextMove::Apply => {
-            answer.with_message(MessageLevel::Hint, format!("agents plan apply {id}"))
-        }
-        NextMove::Approve => {
-            answer.with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
-        }
-        _ => answer.with_message(MessageLevel::Hint, format!("agents plan resume {id}")),
     }
 }

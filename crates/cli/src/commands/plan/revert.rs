@@ -1,17 +1,15 @@
 //! `agents plan revert`
 
 use clap::Args;
+use cleveragents_api::plan::PlanRevert;
+use cleveragents_api::plan::revert::RevertedPlan;
 use cleveragents_domain::Phase;
-use cleveragents_domain::lifecycle::MAX_REVERSIONS;
-use cleveragents_engine::lifecycle::PlanMoveOutcome;
-use serde_json::{Value, json};
 
-use super::abort_apply::abort_stopped_apply;
-use super::view::{find, plan_data, position_cell};
+use super::view::summary_cell;
 use crate::argument_types::{PlanArgument, parse_value};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Return a plan to Strategize for a new strategy
 ///
@@ -38,44 +36,29 @@ pub struct PlanRevertArgs {
 
 impl PlanRevertArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let (app, before) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
-        let id = before.identity.plan_id;
-        let lifecycle = app.lifecycle();
-        let reason = app.mask_secrets(&self.reason)?;
-        abort_stopped_apply(&app, &before)?;
-        app.end_leftover_commands(id);
-        let moved = lifecycle.revert(id, self.to_phase, &reason, app.actor());
-        let moved = app.block_on(moved)?;
-        let plan = moved.plan();
-        let left = MAX_REVERSIONS.saturating_sub(plan.position.reversions());
-        let mut data = plan_data(plan);
-        let more = json!({
-            "reason": self.reason,
-            "from": {"phase": before.position.phase(), "state": before.position.state()},
-            "reversions": plan.position.reversions(),
-            "reversions_left": left,
-        });
-        if let Value::Object(more) = more {
-            data.extend(more);
-        }
-        let view = OutputView::new().panel(
-            "Plan",
-            [
-                ("plan", ViewCell::new(id.short(), Tone::Strong)),
-                ("name", plan.name.to_string().into()),
-                ("previous state", before.position.to_string().into()),
-                ("state", position_cell(plan.position)),
-                ("reversions left", left.to_string().into()),
-            ],
-        );
-        let answer = CommandAnswer::new(Value::Object(data), view);
-        Ok(match moved {
-            PlanMoveOutcome::Moved(_) => answer.with_message(MessageLevel::Info, "Plan reverted"),
-            PlanMoveOutcome::Unchanged(plan) => answer.with_message(
-                MessageLevel::Info,
-                format!("nothing to revert: the plan is at {}", plan.position),
-            ),
-        })
+        let reply = context.call(PlanRevert {
+            plan: self.plan.clone(),
+            to_phase: Some(self.to_phase),
+            reason: Some(self.reason.clone()),
+        })?;
+        CommandAnswer::from_reply(reply, view)
     }
+}
+
+fn view(reverted: &RevertedPlan) -> OutputView {
+    let (plan, from) = (&reverted.plan, reverted.from);
+    let rows = [
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
+        ("name", plan.name.to_string().into()),
+        (
+            "previous state",
+            format!("{}/{}", from.phase, from.state).into(),
+        ),
+        ("state", summary_cell(plan)),
+        (
+            "reversions left",
+            reverted.reversions_left.to_string().into(),
+        ),
+    ];
+    OutputView::new().panel("Plan", rows)
 }

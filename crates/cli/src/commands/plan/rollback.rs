@@ -1,17 +1,16 @@
 //! `agents plan rollback`
 
 use clap::Args;
-use cleveragents_domain::checkpoint::Checkpoint;
-use cleveragents_engine::execution::{CheckpointChoice, RollbackOutcome as Done};
-use cleveragents_ports::sandbox::DiffStat;
-use serde_json::{Value, json};
+use cleveragents_api::RequestKind;
+use cleveragents_api::plan::PlanRollback;
+use cleveragents_api::plan::rollback::RolledBackPlan;
+use cleveragents_app::plan::parse_checkpoint;
 
-use super::abort_apply::abort_stopped_apply;
-use super::view::{confirm_or_fail, find, plan_data, position_cell};
+use super::view::{confirm_or_fail, find, summary_cell};
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
 
 /// Restore a plan's sandboxes to a checkpoint
 ///
@@ -41,96 +40,42 @@ pub struct PlanRollbackArgs {
 
 impl PlanRollbackArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let choice = self.checkpoint_choice()?;
+        parse_checkpoint(&self.checkpoint, &self.plan)?;
         let bootstrap = context.bootstrap()?;
-        let (app, plan) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
-        let id = plan.identity.plan_id;
+        let app = bootstrap.open_for_requests(RequestKind::Write)?;
+        let plan = find(&app, &self.plan)?;
         let question = format!(
             "Roll plan {} back to checkpoint {}?",
             plan.name, self.checkpoint
         );
         confirm_or_fail(&question, self.yes, context, "nothing was rolled back")?;
-        abort_stopped_apply(&app, &plan)?;
-        let executor = app.executor()?;
-        let done = app.block_on(executor.rollback(id, choice, app.actor()))?;
-        let left = app.block_on(executor.checkpoints(id))?;
-        Ok(answer(&done, &left))
-    }
-
-    /// Parses the checkpoint: numbers of up to three digits are positions, anything else is an id.
-    fn checkpoint_choice(&self) -> Result<CheckpointChoice, CommandFailure> {
-        let typed = self.checkpoint.trim();
-        if typed.len() < 4
-            && let Ok(number) = typed.parse::<i64>()
-        {
-            return Ok(CheckpointChoice::Number(number));
-        }
-        let fragment = typed.parse().map_err(|error| {
-            CommandFailure::usage(format!("`{typed}` names no checkpoint: {error}"))
-                .hint(format!("agents plan checkpoints {}", self.plan.0.as_str()))
+        // The plan that the question named, even if the reference matches another one by now.
+        let reply = app.call(PlanRollback {
+            plan: plan.plan_id.into(),
+            checkpoint: self.checkpoint.clone(),
         })?;
-        Ok(CheckpointChoice::Id(fragment))
+        CommandAnswer::from_reply(reply, view)
     }
 }
 
-fn answer(done: &Done, remaining: &[Checkpoint]) -> CommandAnswer {
-    let rolled = &done.record;
-    let (plan, checkpoint, back) = (&rolled.plan, &rolled.checkpoint, &rolled.back);
-    let id = plan.identity.plan_id;
-    let remaining = remaining.iter().filter(|it| it.undone_by.is_none()).count();
-    let reverted: Vec<Value> = done.files.iter().map(file_data).collect();
-    let mut data = plan_data(plan);
-    let more = json!({
-        "rollback_summary": {
-            "plan": id,
-            "checkpoint": checkpoint.id,
-            "number": checkpoint.number,
-            "label": checkpoint.label,
-            "files_reverted": done.files.len(),
-        },
-        "changes_reverted": reverted,
-        "impact": {
-            "child_plans_invalidated": 0,
-            "sandbox": "set back",
-            "changes_undone": back.changes,
-            "decisions_after_cp": rolled.decisions.len(),
-            "tool_calls_after_cp": back.calls,
-        },
-        "post_rollback_state": {
-            "phase": plan.position.phase(),
-            "state": plan.position.state(),
-            "checkpoints_remaining": remaining,
-        },
-        "undo": { "checkpoint": back.set_aside.id, "number": back.set_aside.number },
-    });
-    if let Value::Object(more) = more {
-        data.extend(more);
-    }
-    let number = |count: u64, what| format_count(i64::try_from(count).unwrap_or(i64::MAX), what);
-    let rows = vec![
-        ("plan", ViewCell::new(id.short(), Tone::Strong)),
+fn view(done: &RolledBackPlan) -> OutputView {
+    let (plan, summary) = (&done.plan, &done.rollback_summary);
+    let calls = i64::try_from(done.impact.tool_calls_after_cp).unwrap_or(i64::MAX);
+    let rows = [
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
         (
             "checkpoint",
-            format!("{} ({})", checkpoint.number, checkpoint.label).into(),
+            format!("{} ({})", summary.number, summary.label).into(),
         ),
-        ("files restored", done.files.len().to_string().into()),
-        ("undone", number(back.calls, "tool call").into()),
-        ("state", position_cell(plan.position)),
+        ("files restored", summary.files_reverted.to_string().into()),
+        ("undone", format_count(calls, "tool call").into()),
+        ("state", summary_cell(plan)),
     ];
-    let mut view = OutputView::new().panel("Rolled back", rows);
-    if !done.files.is_empty() {
-        let rows = done.files.iter().map(|it| vec![it.path.to_string().into()]);
-        view = view.table("Files", &["path"], rows);
+    let view = OutputView::new().panel("Rolled back", rows);
+    if done.changes_reverted.is_empty() {
+        return view;
     }
-    CommandAnswer::new(Value::Object(data), view)
-        .with_message(MessageLevel::Info, "Rolled back")
-        .with_message(
-            MessageLevel::Hint,
-            format!("agents plan rollback {id} {}", back.set_aside.number),
-        )
-        .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
-}
-
-fn file_data(stat: &DiffStat) -> Value {
-    json!({ "file": stat.path, "action": "set back" })
+    let files = done.changes_reverted.iter();
+    let rows = files.map(|it| vec![it.file.to_string().into()]);
+    view.table("Files", &["path"], rows)
 }

@@ -53,7 +53,7 @@ fn facts(status: &PlanStatusAnswer) -> Vec<(&'static str, ViewCell)> {
         ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
         ("state", summary_cell(plan)),
-        ("does", status.description.clone().into()),
+        ("task", status.description.clone().into()),
         ("action", plan.action.to_string().into()),
         ("projects", plan.project.clone().into()),
         ("profile", status.automation.to_string().into()),

@@ -1,19 +1,16 @@
 //! `agents plan unapply`
 
 use clap::Args;
-use cleveragents_domain::apply_record::ApplyRecord;
-use cleveragents_engine::applying::Unapplied;
-use cleveragents_ports::targets::Destination;
-use serde_json::{Value, json};
+use cleveragents_api::RequestKind;
+use cleveragents_api::plan::PlanUnapply;
+use cleveragents_api::plan::unapply::UnappliedPlan;
 
-use super::apply::blocked_failure;
-use super::destination::repeat_argument;
 use super::progress::{PlanProgress, run_with_progress};
-use super::view::{confirm_or_fail, find, plan_data, position_cell};
+use super::view::{confirm_or_fail, find, summary_cell};
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Undo the changes of an applied plan
 ///
@@ -39,64 +36,29 @@ pub struct PlanUnapplyArgs {
 impl PlanUnapplyArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
+        let app = bootstrap.open_for_requests(RequestKind::Write)?;
         let plan = find(&app, &self.plan)?;
-        let id = plan.identity.plan_id;
+        let id = plan.plan_id;
         let question = format!("Undo the changes that plan {} applied?", plan.name);
         confirm_or_fail(&question, self.yes, context, "nothing was undone")?;
-        let service = app.apply_service()?;
-        let request = app.apply_request(id, Destination::Current);
         let progress = PlanProgress::new(false, context);
-        let (plan, apply, said) = match run_with_progress(
-            &app,
-            &progress,
-            id,
-            service.unapply(&request),
-        )?? {
-            Unapplied::Done { plan, apply } => (plan, apply, "Changes undone"),
-            Unapplied::Unchanged { plan, apply } => {
-                (plan, apply, "the changes were already undone")
-            }
-            Unapplied::Blocked { plan, conflicts } => {
-                let what = "cannot unapply: conflicting files";
-                return Err(blocked_failure(&plan, &conflicts, what)
-                    .hint(format!("agents plan unapply {id}")));
-            }
-            Unapplied::Stopped {
-                plan, conflicts, ..
-            } => {
-                let what =
-                    "the target was changed meanwhile; files changed by others were not touched";
-                return Err(blocked_failure(&plan, &conflicts, what)
-                    .hint(format!("agents plan unapply {id}")));
-            }
-        };
-        let mut data = plan_data(&plan);
-        data.insert("apply_id".to_owned(), json!(apply.id));
-        let results: Vec<&Option<Value>> = apply.resources.iter().map(|it| &it.result).collect();
-        data.insert("resources".to_owned(), json!(results));
-        let mut rows = vec![
-            ("plan", ViewCell::new(id.short(), Tone::Strong)),
-            ("name", plan.name.to_string().into()),
-            ("state", position_cell(plan.position)),
-        ];
-        for result in results.into_iter().flatten() {
-            if let Some(commit) = result.get("commit").and_then(Value::as_str) {
-                rows.push(("commit", commit.to_owned().into()));
-            }
-        }
-        let view = OutputView::new().panel("Unapplied", rows);
-        Ok(CommandAnswer::new(Value::Object(data), view)
-            .with_message(MessageLevel::Info, said)
-            .with_message(
-                MessageLevel::Hint,
-                format!("agents plan apply {id}{}", applied_to(&apply)),
-            ))
+        let (handlers, caller) = (app.app(), app.caller());
+        let work = handlers.call(PlanUnapply { plan: id.into() }, &caller);
+        CommandAnswer::from_reply(run_with_progress(&app, &progress, id, work)?, view)
     }
 }
 
-/// Where the plan was applied to, as an argument that repeats it.
-fn applied_to(apply: &ApplyRecord) -> String {
-    let destination = serde_json::from_value(apply.destination.clone());
-    destination.map_or_else(|_| String::new(), |it| repeat_argument(&it))
+fn view(unapplied: &UnappliedPlan) -> OutputView {
+    let plan = &unapplied.plan;
+    let mut rows = vec![
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
+        ("name", plan.name.to_string().into()),
+        ("state", summary_cell(plan)),
+    ];
+    for result in unapplied.resources.iter().flatten() {
+        if let Some(commit) = &result.commit {
+            rows.push(("commit", commit.clone().into()));
+        }
+    }
+    OutputView::new().panel("Unapplied", rows)
 }

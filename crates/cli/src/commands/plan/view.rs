@@ -1,9 +1,8 @@
 //! Lookup and display of plans, shared by all verbs.
 
-use cleveragents_api::plan::PlanSummary;
+use cleveragents_api::plan::{PlanFind, PlanSummary};
 use cleveragents_app::plan::describe_waiting;
-use cleveragents_domain::{Plan, PlanState, Position};
-use serde_json::{Map, Value};
+use cleveragents_domain::PlanState;
 
 use crate::argument_types::PlanArgument;
 use crate::bootstrap::AppContext;
@@ -12,12 +11,13 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{Tone, ViewCell};
 
-pub(super) use cleveragents_app::plan::elapsed;
-pub(super) use cleveragents_app::text::format_duration;
-
 /// Finds the plan that the user named.
-pub(crate) fn find(app: &AppContext<'_>, plan: &PlanArgument) -> Result<Plan, CommandFailure> {
-    app.block_on(app.app().find_plan(plan))
+pub(crate) fn find(
+    app: &AppContext<'_>,
+    plan: &PlanArgument,
+) -> Result<PlanSummary, CommandFailure> {
+    let request = PlanFind { plan: plan.clone() };
+    Ok(app.call(request)?.answer)
 }
 
 /// Asks before something is deleted. Without a terminal, running the command counts as consent.
@@ -39,15 +39,6 @@ pub(super) fn confirm_or_fail(
 }
 
 /// Returns for example `execute/processing`, coloured by its meaning.
-pub(super) fn position_cell(position: Position) -> ViewCell {
-    let text = match position.waiting() {
-        Some(waiting) => format!("{position} ({})", describe_waiting(waiting)),
-        None => position.to_string(),
-    };
-    ViewCell::new(text, tone(position.state()))
-}
-
-/// Like [`position_cell`], for the plan of an answer.
 pub(super) fn summary_cell(plan: &PlanSummary) -> ViewCell {
     let position = format!("{}/{}", plan.phase, plan.state);
     let text = match plan.waiting {
@@ -69,14 +60,5 @@ fn tone(state: PlanState) -> Tone {
         PlanState::Errored => Tone::Bad,
         PlanState::Constrained => Tone::Doubtful,
         PlanState::Cancelled | PlanState::Unapplied => Tone::Faint,
-    }
-}
-
-/// Returns the plan's state for JSON output.
-pub(super) fn plan_data(plan: &Plan) -> Map<String, Value> {
-    match serde_json::to_value(PlanSummary::from(plan)) {
-        Ok(Value::Object(data)) => data,
-        // A struct with string keys always serialises to an object.
-        _ => Map::new(),
     }
 }

@@ -1,8 +1,8 @@
 //! `agents project delete`
 
 use clap::Args;
+use cleveragents_api::NextStep;
 use cleveragents_api::project::{DeletedProject, ProjectDelete, ProjectShow};
-use cleveragents_domain::NamespacedName;
 
 use crate::commands::CommandContext;
 use crate::confirmation::{Confirmation, confirm, is_interactive};
@@ -35,39 +35,40 @@ pub struct ProjectDeleteArgs {
 impl ProjectDeleteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("project", &self.name)?;
-        if !self.yes && is_interactive(context.environment) {
-            self.confirm_deletion(&name, context)?;
-        }
-        let reply = context.call(ProjectDelete {
+        let request = ProjectDelete {
             name,
             force: self.force,
-        })?;
+        };
+        if !self.yes && is_interactive(context.environment) {
+            confirm_deletion(&request, context)?;
+        }
+        let reply = context.call(request)?;
         CommandAnswer::from_reply(reply, view)
     }
+}
 
-    /// Asks for confirmation. Does not ask if the deletion would be refused anyway.
-    fn confirm_deletion(
-        &self,
-        name: &NamespacedName,
-        context: &CommandContext<'_>,
-    ) -> Result<(), CommandFailure> {
-        let shown = context.call(ProjectShow { name: name.clone() })?;
-        let question = match shown.answer.plans.unfinished {
-            0 => format!("Delete project {name}?"),
-            _ if !self.force => return Ok(()),
-            number => format!(
-                "Delete project {name} and cancel {}?",
-                format_count(i64::try_from(number).unwrap_or(i64::MAX), "plan")
-            ),
-        };
-        match confirm(&question, context.environment) {
-            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
-            Confirmation::No => Err(
-                CommandFailure::new(ExitCode::Decision, "nothing was deleted")
-                    .because("not confirmed")
-                    .hint(format!("agents project delete {name} --yes")),
-            ),
-        }
+/// Asks for confirmation. Does not ask if the deletion would be refused anyway.
+fn confirm_deletion(
+    request: &ProjectDelete,
+    context: &CommandContext<'_>,
+) -> Result<(), CommandFailure> {
+    let name = &request.name;
+    let shown = context.call(ProjectShow { name: name.clone() })?;
+    let question = match shown.answer.plans.unfinished {
+        0 => format!("Delete project {name}?"),
+        _ if !request.force => return Ok(()),
+        number => format!(
+            "Delete project {name} and cancel {}?",
+            format_count(i64::try_from(number).unwrap_or(i64::MAX), "plan")
+        ),
+    };
+    match confirm(&question, context.environment) {
+        Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+        Confirmation::No => Err(
+            CommandFailure::new(ExitCode::Decision, "nothing was deleted")
+                .because("not confirmed")
+                .hint(NextStep::send(request).with_flag("yes")),
+        ),
     }
 }
 

@@ -5,10 +5,7 @@ use cleveragents_api::project::{ProjectList, ProjectSummary};
 
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
-
-/// Default limit for the number of rows.
-const DEFAULT_ROWS: usize = 100;
+use crate::output::{CommandAnswer, OutputView, RowLimit, Tone, ViewCell};
 
 /// List projects, newest first
 #[derive(Debug, Args)]
@@ -35,25 +32,15 @@ impl ProjectListArgs {
             limit: self.limit,
         })?;
         let total = reply.answer.summary.total;
-        let listed = reply.answer.projects.len();
-        let shown = match self.limit {
-            Some(_) => listed,
-            None => listed.min(DEFAULT_ROWS),
-        };
+        let limit = RowLimit::new(self.limit, reply.answer.projects.len());
         let answer = CommandAnswer::from_reply(reply, |page| {
             if page.projects.is_empty() {
                 return OutputView::new().text("No matching projects.");
             }
-            let rows = page.projects.iter().take(shown).map(row);
+            let rows = page.projects.iter().take(limit.displayed).map(row);
             OutputView::new().table("Projects", &HEADERS, rows)
         })?;
-        Ok(match listed - shown {
-            0 => answer,
-            more => answer.with_message(
-                MessageLevel::Hint,
-                format!("{more} more: use --limit {total}"),
-            ),
-        })
+        Ok(limit.add_hint(answer, total))
     }
 }
 

@@ -7,10 +7,7 @@ use super::{join_names, summary};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
-
-/// Default limit for the number of rows.
-const DEFAULT_ROWS: usize = 100;
+use crate::output::{CommandAnswer, OutputView, RowLimit, ViewCell};
 
 /// List resources, newest first
 #[derive(Debug, Args)]
@@ -39,25 +36,15 @@ impl ResourceListArgs {
             limit: self.limit,
         })?;
         let total = reply.answer.summary.total;
-        let listed = reply.answer.resources.len();
-        let shown = match self.limit {
-            Some(_) => listed,
-            None => listed.min(DEFAULT_ROWS),
-        };
+        let limit = RowLimit::new(self.limit, reply.answer.resources.len());
         let answer = CommandAnswer::from_reply(reply, |page| {
             if page.resources.is_empty() {
                 return OutputView::new().text("No matching resources.");
             }
-            let rows = page.resources.iter().take(shown).map(row);
+            let rows = page.resources.iter().take(limit.displayed).map(row);
             OutputView::new().table("Resources", &HEADERS, rows)
         })?;
-        Ok(match listed - shown {
-            0 => answer,
-            more => answer.with_message(
-                MessageLevel::Hint,
-                format!("{more} more: use --limit {total}"),
-            ),
-        })
+        Ok(limit.add_hint(answer, total))
     }
 }
 

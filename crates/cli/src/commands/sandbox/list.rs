@@ -1,16 +1,16 @@
 //! `agents sandbox list`
 
 use clap::Args;
+use cleveragents_api::sandbox::{SandboxList, SandboxSummary};
 use cleveragents_domain::sandbox::SandboxState;
-use cleveragents_engine::sandboxes::{SandboxFilter, SandboxListEntry, SandboxOverview};
-use serde_json::{Value, json};
 
 use super::view;
 use crate::argument_types::{PlanArgument, parse_value};
-use crate::bootstrap::AppContext;
-use crate::commands::{CommandContext, find_plan};
+use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+
+const HEADERS: [&str; 6] = ["sandbox", "plan", "resource", "state", "folder", "made"];
 
 /// List sandboxes, newest first
 ///
@@ -33,67 +33,24 @@ pub struct SandboxListArgs {
 
 impl SandboxListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let plan = self.plan.as_ref().map(|plan| find_plan(&app, plan));
-        let plan = plan.transpose()?.map(|plan| plan.identity.plan_id);
-        let wanted = SandboxFilter {
-            states: self.state.into_iter().collect(),
-            plan,
-        };
-        let service = app.sandboxes()?;
-        let found = app.block_on(service.list(wanted))?;
-        Ok(self.answer(&found, &app))
-    }
-
-    fn answer(&self, found: &SandboxOverview, app: &AppContext<'_>) -> CommandAnswer {
-        let known = &found.known;
-        let count = |state| known.iter().filter(|it| it.record.state == state).count();
-        let by_state: serde_json::Map<String, Value> = SandboxState::ALL
-            .iter()
-            .map(|state| (state.as_str().to_owned(), json!(count(*state))))
-            .collect();
-        let data = json!({
-            "sandboxes": known.iter().map(|it| view::data(it, app)).collect::<Vec<Value>>(),
-            "unknown": found.unknown,
-            "filters": {
-                "state": self.state,
-                "plan": self.plan.as_ref().map(|plan| plan.0.as_str()),
-            },
-            "summary": { "total": known.len(), "by_state": by_state },
-        });
-        let headers = ["sandbox", "plan", "resource", "state", "folder", "made"];
-        let view = if known.is_empty() {
-            OutputView::new()
-        } else {
-            OutputView::new().table("Sandboxes", &headers, known.iter().map(row))
-        };
-        let number = i64::try_from(known.len()).unwrap_or(i64::MAX);
-        let said = format!(
-            "{} listed",
-            format_count(number, "sandbox").replace("xs", "xes")
-        );
-        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
-        match found.unknown.len() {
-            0 => answer,
-            number => answer
-                .with_message(
-                    MessageLevel::Warn,
-                    format!("{number} more on disk without a record"),
-                )
-                .with_message(MessageLevel::Hint, "agents sandbox gc --dry-run"),
-        }
+        let reply = context.call(SandboxList {
+            state: self.state,
+            plan: self.plan.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |page| match page.sandboxes.len() {
+            0 => OutputView::new(),
+            _ => OutputView::new().table("Sandboxes", &HEADERS, page.sandboxes.iter().map(row)),
+        })
     }
 }
 
-fn row(sandbox: &SandboxListEntry) -> Vec<ViewCell> {
-    let record = &sandbox.record;
+fn row(sandbox: &SandboxSummary) -> Vec<ViewCell> {
     vec![
-        ViewCell::new(record.id.short(), Tone::Strong),
-        record.plan_id.short().into(),
-        record.resource_name.to_string().into(),
-        view::state(record.state),
+        ViewCell::new(sandbox.id.short(), Tone::Strong),
+        sandbox.plan_id.short().into(),
+        sandbox.resource.to_string().into(),
+        view::state(sandbox.state),
         view::folder(sandbox),
-        ViewCell::new(record.created_at.to_string(), Tone::Faint),
+        ViewCell::new(sandbox.created_at.to_string(), Tone::Faint),
     ]
 }

@@ -1,16 +1,13 @@
 //! `agents sandbox show`
 
 use clap::Args;
+use cleveragents_api::sandbox::{SandboxDetails, SandboxShow};
 use cleveragents_domain::id::IdFragment;
-use cleveragents_engine::sandboxes::{SandboxFolderPresence, SandboxWithPlan};
-use serde_json::{Value, json};
 
 use super::view;
-use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::disk;
-use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Show a sandbox: its plan, state, folder and size
 #[derive(Debug, Args)]
@@ -26,64 +23,38 @@ pub struct SandboxShowArgs {
 
 impl SandboxShowArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let service = app.sandboxes()?;
-        let found = app.block_on(service.show(self.sandbox.clone()));
-        let found = found.map_err(|error| {
-            let failure = CommandFailure::from(error);
-            match failure.exit {
-                ExitCode::NotFound => failure.hint("agents sandbox list"),
-                _ => failure,
-            }
+        let reply = context.call(SandboxShow {
+            sandbox: self.sandbox.clone(),
         })?;
-        Ok(answer(&found, &app))
+        CommandAnswer::from_reply(reply, panel)
     }
 }
 
-fn answer(found: &SandboxWithPlan, app: &AppContext<'_>) -> CommandAnswer {
-    let (known, record) = (&found.sandbox, &found.sandbox.record);
-    let tree = app.sandbox_tree(record.id);
-    let size = match known.on_disk {
-        SandboxFolderPresence::Present => tree.parent().map(disk::disk_usage),
-        SandboxFolderPresence::Absent | SandboxFolderPresence::OnOtherNode => None,
-    };
-    let mut data = view::data(known, app);
-    if let Value::Object(map) = &mut data {
-        map.insert("bytes".to_owned(), json!(size));
-        map.insert("size".to_owned(), json!(size.map(disk::format_size)));
-        map.insert("plan".to_owned(), json!(found.plan.name));
-        map.insert("phase".to_owned(), json!(found.plan.position.phase()));
-        map.insert("plan_state".to_owned(), json!(found.plan.position.state()));
-    }
+fn panel(found: &SandboxDetails) -> OutputView {
+    let sandbox = &found.sandbox;
     let none = || ViewCell::new("none", Tone::Faint);
-    let text = |text: Option<String>| text.map_or_else(none, ViewCell::from);
+    let text = |text: &Option<String>| text.clone().map_or_else(none, ViewCell::from);
     let rows = vec![
         (
             "sandbox",
-            ViewCell::new(record.id.to_string(), Tone::Strong),
+            ViewCell::new(sandbox.id.to_string(), Tone::Strong),
         ),
-        ("plan", found.plan.name.to_string().into()),
-        ("plan state", found.plan.position.to_string().into()),
-        ("resource", record.resource_name.to_string().into()),
-        ("of", record.resource_path.to_string().into()),
-        ("base", record.base.as_str().into()),
-        ("base commit", text(record.base_commit.clone())),
-        ("node", text(record.node.clone())),
-        ("state", view::state(record.state)),
-        ("folder", view::folder(known)),
-        ("files", tree.display().to_string().into()),
-        ("size", text(size.map(disk::format_size))),
-        ("made", record.created_at.to_string().into()),
-        ("changed", record.updated_at.to_string().into()),
+        ("plan", found.plan.to_string().into()),
+        (
+            "plan state",
+            format!("{}/{}", found.phase, found.plan_state).into(),
+        ),
+        ("resource", sandbox.resource.to_string().into()),
+        ("of", sandbox.resource_path.to_string().into()),
+        ("base", sandbox.base.as_str().into()),
+        ("base commit", text(&sandbox.base_commit)),
+        ("node", text(&sandbox.node)),
+        ("state", view::state(sandbox.state)),
+        ("folder", view::folder(sandbox)),
+        ("files", sandbox.path.clone().into()),
+        ("size", text(&found.size)),
+        ("made", sandbox.created_at.to_string().into()),
+        ("changed", sandbox.updated_at.to_string().into()),
     ];
-    let view = OutputView::new().panel("Sandbox", rows);
-    let answer = CommandAnswer::new(data, view);
-    match (known.on_disk, record.tree.is_some()) {
-        (SandboxFolderPresence::Present, true) => {
-            let hint = format!("agents plan diff {}", record.plan_id);
-            answer.with_message(MessageLevel::Hint, hint)
-        }
-        _ => answer,
-    }
+    OutputView::new().panel("Sandbox", rows)
 }

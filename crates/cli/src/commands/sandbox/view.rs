@@ -1,33 +1,9 @@
 //! Output of sandboxes.
 
+use cleveragents_api::sandbox::SandboxSummary;
 use cleveragents_domain::sandbox::{FolderState, SandboxState};
-use cleveragents_engine::sandboxes::{SandboxFolderPresence, SandboxListEntry};
-use serde_json::{Value, json};
 
-use crate::bootstrap::AppContext;
 use crate::output::{Tone, ViewCell};
-
-pub(super) fn data(sandbox: &SandboxListEntry, app: &AppContext<'_>) -> Value {
-    let record = &sandbox.record;
-    json!({
-        "id": record.id,
-        "plan_id": record.plan_id,
-        "resource": record.resource_name,
-        "resource_path": record.resource_path,
-        "type": record.resource_type,
-        "base": record.base,
-        "base_commit": record.base_commit,
-        "base_tree": record.base_tree,
-        "tree": record.tree,
-        "state": record.state,
-        "folder": record.folder,
-        "node": record.node,
-        "on_disk": sandbox.on_disk == SandboxFolderPresence::Present,
-        "path": app.sandbox_tree(record.id).display().to_string(),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-    })
-}
 
 pub(super) fn state(state: SandboxState) -> ViewCell {
     let tone = match state {
@@ -40,15 +16,13 @@ pub(super) fn state(state: SandboxState) -> ViewCell {
 }
 
 /// Returns whether the folder matches its record.
-pub(super) fn folder(sandbox: &SandboxListEntry) -> ViewCell {
-    match (sandbox.record.folder, sandbox.on_disk) {
-        (FolderState::Kept, SandboxFolderPresence::Present) => "kept".into(),
-        (FolderState::Kept, SandboxFolderPresence::Absent) => ViewCell::new("missing", Tone::Bad),
-        (_, SandboxFolderPresence::OnOtherNode) => ViewCell::new("elsewhere", Tone::Faint),
+pub(super) fn folder(sandbox: &SandboxSummary) -> ViewCell {
+    match (sandbox.folder, sandbox.on_disk) {
+        _ if sandbox.on_other_node => ViewCell::new("elsewhere", Tone::Faint),
+        (FolderState::Kept, true) => "kept".into(),
+        (FolderState::Kept, false) => ViewCell::new("missing", Tone::Bad),
         (FolderState::Leaving, _) => ViewCell::new("leaving", Tone::Doubtful),
-        (FolderState::Gone, SandboxFolderPresence::Absent) => ViewCell::new("gone", Tone::Faint),
-        (FolderState::Gone, SandboxFolderPresence::Present) => {
-            ViewCell::new("left over", Tone::Doubtful)
-        }
+        (FolderState::Gone, false) => ViewCell::new("gone", Tone::Faint),
+        (FolderState::Gone, true) => ViewCell::new("left over", Tone::Doubtful),
     }
 }

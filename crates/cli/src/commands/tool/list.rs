@@ -9,7 +9,7 @@ use crate::bootstrap;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
-/// What a tool is for.
+/// The purpose of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ToolTypeArg {
     /// Does something

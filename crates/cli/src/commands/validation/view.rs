@@ -8,13 +8,12 @@ use serde_json::Value;
 
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// How many characters of a hash are displayed.
+/// Number of displayed characters of a hash.
 const HASH_PREFIX_LENGTH: usize = 12;
 
 pub(super) const ATTACHMENT_HEADERS: [&str; 6] =
     ["id", "validation", "mode", "resource", "scope", "args"];
 
-/// Returns a validation.
 pub(super) fn panel(title: &str, validation: &ValidationDetails) -> OutputView {
     let mut rows: Vec<(&str, ViewCell)> = vec![
         (

@@ -77,7 +77,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
     case(
         "invariant list",
-        "effective-of-nobody",
+        "effective-of-no-project",
         &["invariant", "list", "--effective"],
         without_setup,
     ),

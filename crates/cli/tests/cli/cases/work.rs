@@ -21,7 +21,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
     case(
         "plan execute",
-        "nothing-outstanding",
+        "nothing-to-run",
         &["plan", "execute", PLAN_PLACEHOLDER],
         with_executed_plan,
     ),

@@ -53,7 +53,7 @@ pub struct ApplySettled {
 pub struct ApplyAborted {
     pub apply_id: ApplyId,
     pub reason: String,
-    /// Why prepared data could not be removed, one text per resource.
+    /// Errors of removing prepared data, one text per resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncollected: Vec<String>,
 }

@@ -110,7 +110,7 @@ pub struct ModelInterrupted {
 pub struct BudgetWarning {
     pub limit: Budget,
     pub used: ModelSpend,
-    /// What the next request may spend.
+    /// Maximum spending of the next request.
     pub reserved: ModelSpend,
 }
 
@@ -119,7 +119,7 @@ pub struct BudgetWarning {
 pub struct BudgetExceeded {
     pub limit: Budget,
     pub used: ModelSpend,
-    /// What the refused request could have spent.
+    /// Possible spending of the refused request.
     pub wanted: ModelSpend,
     pub model: String,
 }

@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Budget;
+use crate::approval::PendingApprovals;
 use crate::error_record::ErrorRecord;
 use crate::lifecycle::{MoveKind, Phase, PlanState, PointOfNoReturn, WaitReason};
 use crate::message::PlanMessage;
 use crate::name::NamespacedName;
-use crate::plan::Plan;
+use crate::plan::{Plan, is_default};
 
 /// A plan was created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,6 +107,9 @@ pub struct RequestPosition {
     pub phase: Phase,
     pub state: PlanState,
     pub waiting: Option<WaitReason>,
+    /// The user's approvals in advance, given with the request.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub approvals: PendingApprovals,
 }
 
 /// The user requested that a plan runs.

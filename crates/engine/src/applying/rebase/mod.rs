@@ -12,6 +12,7 @@ use std::sync::Arc;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::rebase::{RebasedResource, RebasedWork};
 use cleveragents_domain::sandbox::SandboxRecord;
+use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
     Phase, Plan, PlanState, PointOfNoReturn, ResourceType, ValidationSummary,
 };
@@ -21,11 +22,11 @@ use self::record::RebaseWrite;
 use super::ApplyService;
 use super::error::{ApplyFailure, Result};
 use crate::execution::{
-    ExecuteOutcome, OwnedWork, base_of, interrupt_unfinished, listed_refusals, newest_summary,
-    run_owned,
+    ExecuteOutcome, LocalOperation, Owned, PlanRun, StoppableWork, base_of, claim_run,
+    interrupt_unfinished, listed_refusals, newest_summary, own_plan, run_stoppable,
 };
 use crate::lifecycle::LifecycleError;
-use crate::runs::{ClaimOutcome, RunLease};
+use crate::runs::ClaimOutcome;
 use cleveragents_ports::sandbox::{SandboxBase, TreeId};
 use cleveragents_ports::targets::{Conflict, RebaseRequest, TargetRebase};
 use cleveragents_ports::{Slots, StoreError, Transaction};
@@ -67,7 +68,6 @@ impl RebaseOutcome {
     }
 }
 
-/// A sandbox to move.
 #[derive(Debug, Clone)]
 struct MovedSandbox {
     record: SandboxRecord,
@@ -125,98 +125,110 @@ impl ApplyService {
             }
             found => found?,
         };
-        services.require_local(plan, "plan rebase").await?;
+        services.require_local(plan, LocalOperation::Rebase).await?;
         let plan_survey = rebase.survey_plan(plan).await?;
         let phase = found.position.phase();
         if let Some(outcome) = plan_survey.outcome_without_move(found) {
             return Ok(outcome);
         }
-        let claim = services.runs.claim(plan, phase, Slots::Shared);
-        let run = match claim.await? {
-            ClaimOutcome::Won(run) => run,
-            ClaimOutcome::Held(holder) => {
-                return Err(LifecycleError::owned(holder, &services.runs).into());
-            }
-            ClaimOutcome::NoSlot { .. } => {
-                return Err(StoreError::internal("rebase needs no slot").into());
-            }
-        };
-        let alive = run.keep_alive();
-        let moved = rebase
-            .rebase_as_owner(&run, plan, (actor, plan_survey))
-            .await;
-        drop(alive);
-        let (resources, outcome) = match moved {
-            Ok(moved) => moved,
-            Err(error) => {
-                if !error.is_lease_lost() {
-                    services.lifecycle.release(run).await?;
-                }
-                return Err(error);
-            }
-        };
-        if let Some(outcome) = outcome {
-            services.lifecycle.release(run).await?;
-            return Ok(outcome);
-        }
-        let executed = run_owned(services, run, OwnedWork::Validate).await?;
-        Ok(RebaseOutcome::Rebased {
-            validation: newest_summary(&services.store, executed.plan()).await?,
-            executed,
-            resources,
+        let lease = claim_run(services, plan, phase).await?;
+        let rebased = own_plan(services, lease, async |run: &mut PlanRun| {
+            rebase.rebase_owned(run, actor, plan_survey).await
+        });
+        let Owned { outcome, cancelled } = rebased.await?;
+        Ok(match (outcome, cancelled) {
+            (
+                RebaseOutcome::Rebased {
+                    resources,
+                    validation,
+                    ..
+                },
+                Some(plan),
+            ) => RebaseOutcome::Rebased {
+                executed: ExecuteOutcome::Cancelled(plan),
+                resources,
+                validation,
+            },
+            (outcome, _) => outcome,
         })
     }
 }
 
 impl Rebase<'_> {
-    /// Moves the plan's records. Returns `None` if the result must still be validated.
-    async fn rebase_as_owner(
+    /// Moves the plan's records, then validates a merged result.
+    async fn rebase_owned(
         &self,
-        run: &RunLease,
-        plan: PlanId,
-        (actor, plan_survey): (&str, PlanSurvey),
-    ) -> Result<(Vec<RebasedResource>, Option<RebaseOutcome>)> {
+        run: &mut PlanRun,
+        actor: &str,
+        plan_survey: PlanSurvey,
+    ) -> Result<RebaseOutcome> {
         let services = &self.service.services;
-        // Read and check the plan again: another owner may have moved it before our claim.
-        let plan = self.finished_plan(plan).await?;
-        interrupt_unfinished(services, run).await?;
+        // Check again: another owner may have moved the plan before our claim.
+        let plan = require_finished(run.plan.clone(), run.strategy.as_ref())?;
+        interrupt_unfinished(services, &run.lease).await?;
         let sandboxes = services.sandboxes_of(plan.identity.plan_id).await?;
         let plan_survey = if sandboxes == plan_survey.sandboxes {
             plan_survey
         } else {
             self.survey_plan(plan.identity.plan_id).await?
         };
-        if let Some(outcome) = plan_survey.outcome_without_move(plan.clone()) {
-            return Ok((Vec::new(), Some(outcome)));
+        if let Some(outcome) = plan_survey.outcome_without_move(plan) {
+            return Ok(outcome);
         }
         let RebaseSurvey::Moved(moved, conflicts) = plan_survey.survey else {
-            return Ok((rebased_resources(&sandboxes, &[]), None));
+            return self.validate(run, rebased_resources(&sandboxes, &[])).await;
         };
         let resources = rebased_resources(&sandboxes, &moved);
-        let outcome = if conflicts.is_empty() {
+        let work = if conflicts.is_empty() {
             RebasedWork::Merged
         } else {
             RebasedWork::Requeued
         };
         let rebase = RebaseWrite {
             services: Arc::clone(services),
-            plan: plan.identity.plan_id,
-            listed_refusals: listed_refusals(&services.store, &plan).await?,
+            plan: run.plan.identity.plan_id,
+            listed_refusals: listed_refusals(&services.store, &run.plan).await?,
             moved,
             resources: resources.clone(),
             conflicts: conflicts.clone(),
-            outcome,
+            outcome: work,
             actor: actor.to_owned(),
         };
         let operation = services.operation("plan.rebase");
-        let plan = run.write(operation, move |tx| rebase.write(tx)).await?;
-        let queued = || RebaseOutcome::Requeued {
-            plan,
-            resources: resources.clone(),
-            conflicts,
-        };
-        let outcome = (outcome == RebasedWork::Requeued).then(queued);
-        Ok((resources, outcome))
+        let rebased = run
+            .lease
+            .write(operation, move |tx| rebase.write(tx))
+            .await?;
+        run.plan = rebased.plan;
+        match work {
+            RebasedWork::Merged => {
+                rebased.calls.iter().for_each(|it| run.calls.record(it));
+                self.validate(run, resources).await
+            }
+            RebasedWork::Requeued => {
+                run.calls.undo_after(0);
+                Ok(RebaseOutcome::Requeued {
+                    plan: run.plan.clone(),
+                    resources,
+                    conflicts,
+                })
+            }
+        }
+    }
+
+    /// Validates a result that was moved, as the plan's owner.
+    async fn validate(
+        &self,
+        run: &mut PlanRun,
+        resources: Vec<RebasedResource>,
+    ) -> Result<RebaseOutcome> {
+        let executed = run_stoppable(run, StoppableWork::Validate).await?;
+        let store = &self.service.services.store;
+        Ok(RebaseOutcome::Rebased {
+            validation: newest_summary(store, executed.plan()).await?,
+            executed,
+            resources,
+        })
     }
 
     /// Returns the plan's sandboxes and the state of their targets.
@@ -274,45 +286,13 @@ impl Rebase<'_> {
         })
     }
 
-    /// Returns the plan if all of its steps are done and nothing is applied, else fails.
+    /// Reads the plan. Fails unless it is finished and nothing is applied.
     async fn finished_plan(&self, plan: PlanId) -> Result<Plan> {
         let load = move |tx: &mut dyn Transaction| {
-            let steps = tx.newest_strategy(plan)?;
-            let steps = steps.map(|it| it.strategy.steps.len());
-            Ok::<_, StoreError>((tx.plan(plan)?, steps))
+            Ok::<_, StoreError>((tx.plan(plan)?, tx.newest_strategy(plan)?))
         };
-        let (plan, steps) = self.service.services.store.read(load).await?;
-        let position = plan.position;
-        let is_finished = match position.phase() {
-            Phase::Strategize => false,
-            Phase::Execute => match position.state() {
-                PlanState::Complete | PlanState::Constrained => true,
-                PlanState::Processing => {
-                    let done = plan
-                        .last_completed_step
-                        .and_then(|it| usize::try_from(it).ok());
-                    done.is_some() && done == steps
-                }
-                _ => false,
-            },
-            Phase::Apply => {
-                position.point_of_no_return() == PointOfNoReturn::Ahead
-                    && matches!(
-                        position.state(),
-                        PlanState::Queued
-                            | PlanState::Constrained
-                            | PlanState::Errored
-                            | PlanState::Unapplied
-                    )
-            }
-        };
-        if is_finished {
-            Ok(plan)
-        } else {
-            Err(ApplyFailure::NoResult {
-                plan: Box::new(plan),
-            })
-        }
+        let (plan, strategy) = self.service.services.store.read(load).await?;
+        require_finished(plan, strategy.as_ref())
     }
 
     /// Returns why a plan without a result cannot be rebased. A live owner is reported first.
@@ -335,6 +315,39 @@ impl Rebase<'_> {
     }
 }
 
+/// Returns the plan if all steps of its newest strategy are done and nothing is applied, else fails.
+fn require_finished(plan: Plan, strategy: Option<&StrategyRecord>) -> Result<Plan> {
+    let position = plan.position;
+    let is_finished = match position.phase() {
+        Phase::Strategize => false,
+        Phase::Execute => match position.state() {
+            PlanState::Complete | PlanState::Constrained => true,
+            PlanState::Processing => {
+                let done = plan.last_completed_step;
+                let done = done.and_then(|it| usize::try_from(it).ok());
+                done.is_some() && done == strategy.map(|it| it.strategy.steps.len())
+            }
+            _ => false,
+        },
+        Phase::Apply => {
+            position.point_of_no_return() == PointOfNoReturn::Ahead
+                && matches!(
+                    position.state(),
+                    PlanState::Queued
+                        | PlanState::Constrained
+                        | PlanState::Errored
+                        | PlanState::Unapplied
+                )
+        }
+    };
+    if is_finished {
+        Ok(plan)
+    } else {
+        let plan = Box::new(plan);
+        Err(ApplyFailure::NoResult { plan })
+    }
+}
+
 /// Returns the old and new base of each sandbox.
 fn rebased_resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec<RebasedResource> {
     let resource = |record: &SandboxRecord| {
@@ -352,7 +365,7 @@ fn rebased_resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec
     sandboxes.iter().map(resource).collect()
 }
 
-/// What tells one base of a sandbox from another: its commit, or the tree of a folder.
+/// Returns the identity of a sandbox's base: its commit, or the tree of a folder.
 fn base_id(record: &SandboxRecord, base: &SandboxBase) -> Option<String> {
     match record.resource_type {
         ResourceType::GitCheckout => base.commit.clone(),

@@ -9,21 +9,22 @@ use cleveragents_domain::event::payloads::{PlanRebased, ToolCompleted, ToolInvok
 use cleveragents_domain::id::{AttachmentId, CheckpointId, PlanId, ToolCallId};
 use cleveragents_domain::rebase::{RebasedResource, RebasedWork};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallState};
+use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
     ErrorCategory, Move, NamespacedName, NewEvent, Phase, Plan, StreamId, ValidationMode,
     ValidationResult, ValidationSummary,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::error::Result;
 use super::{MovedSandbox, base_id};
+use crate::error_history::{NewErrorRecord, record_error};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::{EngineServices, base_of};
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::recovery::{NewErrorRecord, record_error};
 use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::targets::{Conflict, ConflictReason};
 use cleveragents_ports::{StoreError, Transaction};
@@ -41,14 +42,26 @@ pub(super) struct RebaseWrite {
     pub(super) actor: String,
 }
 
+/// A written rebase.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RebaseRecord {
+    /// `execute/processing` with a result to validate, or `execute/queued`.
+    pub(super) plan: Plan,
+    /// The calls that stand for the rebase of each sandbox.
+    pub(super) calls: Vec<ToolCallRecord>,
+}
+
 impl RebaseWrite {
-    /// Returns the plan: `execute/processing` with a result to validate, or `execute/queued`.
-    pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<Plan> {
+    pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<RebaseRecord> {
         let before = tx.plan_for_update(self.plan)?;
         let round = last_round(tx, &before)?;
         let plan = self.return_to_execute(tx)?;
+        let mut calls = Vec::new();
         let mut events = match self.outcome {
-            RebasedWork::Merged => self.keep_work(tx, &plan, round)?,
+            RebasedWork::Merged => {
+                calls = self.record_calls(tx, &plan)?;
+                self.keep_work(tx, &plan, round, &calls)?
+            }
             RebasedWork::Requeued => self.discard_work(tx, &plan)?,
         };
         let payload = PlanRebased {
@@ -58,7 +71,8 @@ impl RebaseWrite {
         };
         events.push(new_event(&self.actor, &payload)?);
         tx.append(StreamId::Plan(self.plan), &events)?;
-        Ok(tx.plan(self.plan)?)
+        let plan = tx.plan(self.plan)?;
+        Ok(RebaseRecord { plan, calls })
     }
 
     /// Moves the plan back to Execute as a new attempt, so that earlier validation results do not
@@ -88,8 +102,9 @@ impl RebaseWrite {
         tx: &mut dyn Transaction,
         plan: &Plan,
         round: u32,
+        calls: &[ToolCallRecord],
     ) -> Result<Vec<NewEvent>> {
-        let mut events = self.record_calls(tx, plan)?;
+        let mut events = self.call_events(calls)?;
         for moved in &self.moved {
             let record = SandboxRecord {
                 tree: moved.tree.clone(),
@@ -110,16 +125,15 @@ impl RebaseWrite {
         let (ids, policy) = (&*self.services.ids, &self.services.policy.checkpoints);
         let (_, made) = create_checkpoint(tx, ids, policy, &moment, &self.actor)?;
         events.push(made);
-        let stale =
-            serde_json::to_value(self.stale_summary(plan, round)?).map_err(StoreError::internal)?;
+        let stale = self.stale_summary(plan, round)?;
         tx.put_validation_run(self.plan, plan.attempt, round, &stale)?;
         Ok(events)
     }
 
     /// Records the rebase as a call after all others. Earlier calls worked on the old base, so they
     /// can no longer be undone individually.
-    fn record_calls(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
-        let mut events = Vec::new();
+    fn record_calls(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<ToolCallRecord>> {
+        let mut calls = Vec::new();
         for moved in &self.moved {
             let missing = || StoreError::internal("a sandbox without a tree");
             let from = base_of(&moved.record).and_then(|base| base_id(&moved.record, &base));
@@ -143,26 +157,36 @@ impl RebaseWrite {
                 error: None,
                 tree_after: moved.tree.clone().ok_or_else(missing)?,
             };
-            let ended = tx.end_tool_call(call.call.id, &end)?;
+            calls.push(tx.end_tool_call(call.call.id, &end)?);
+        }
+        Ok(calls)
+    }
+
+    /// Returns the events of the calls that stand for the rebase.
+    fn call_events(&self, calls: &[ToolCallRecord]) -> Result<Vec<NewEvent>> {
+        let mut events = Vec::with_capacity(2 * calls.len());
+        for (ended, moved) in calls.iter().zip(&self.moved) {
+            let missing = || StoreError::internal("a sandbox without a tree");
+            let call = &ended.call;
             let payload = ToolInvoked {
-                tool_call_id: call.call.id,
+                tool_call_id: call.id,
                 number: ended.number,
-                tool: call.call.tool.clone(),
-                actor: call.call.actor.clone(),
-                step: call.call.step,
-                turn: call.call.turn,
-                sandbox_id: call.call.sandbox_id,
-                input: call.call.input.clone(),
+                tool: call.tool.clone(),
+                actor: call.actor.clone(),
+                step: call.step,
+                turn: call.turn,
+                sandbox_id: call.sandbox_id,
+                input: call.input.clone(),
             };
             events.push(new_event(&self.actor, &payload)?);
             let payload = ToolCompleted {
-                tool_call_id: call.call.id,
+                tool_call_id: call.id,
                 number: ended.number,
-                tool: call.call.tool.clone(),
+                tool: call.tool.clone(),
                 duration_ms: None,
                 changes: 0,
                 omitted: None,
-                tree: end.tree_after,
+                tree: moved.tree.clone().ok_or_else(missing)?,
                 error: None,
             };
             events.push(new_event(&self.actor, &payload)?);
@@ -297,9 +321,7 @@ fn tool_name() -> NamespacedName {
 /// Returns the last round number of the newest `plan execute` request that started one.
 fn last_round(tx: &mut dyn Transaction, plan: &Plan) -> Result<u32> {
     let stored = tx.newest_validation_run(plan.identity.plan_id, plan.attempt)?;
-    let Some(stored) = stored else { return Ok(0) };
-    let summary: ValidationSummary =
-        serde_json::from_value(stored).map_err(StoreError::internal)?;
+    let Some(summary) = stored else { return Ok(0) };
     let last = summary.results.iter().map(|it| it.attempt).max();
     let limit = plan.brief.automation_profile.limits.validation_retry_limit;
     let rounds = limit.saturating_add(1);

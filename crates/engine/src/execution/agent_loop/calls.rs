@@ -38,6 +38,7 @@ pub(super) fn tools_for(
     let ends = task.final_tool();
     let listed = |tool: &&ToolDefinition| match &llm.tools {
         None => true,
+        // Without the tool that ends the task the loop could never end.
         Some(names) => names.contains(&tool.name) || tool.name.to_string() == ends,
     };
     toolbox
@@ -97,6 +98,8 @@ impl AgentTurn<'_> {
                 continue;
             }
             let caller = self.tool_caller();
+            // All calls of the group finish, even if one fails: each is recorded, so each needs a
+            // result.
             let results = join_all(group.iter().map(|call| caller.make_call(call))).await;
             self.queue_nearby_instructions(&group).await?;
             for (call, result) in group.into_iter().zip(results) {
@@ -106,6 +109,7 @@ impl AgentTurn<'_> {
                     accepted,
                 } = result?;
                 usable |= accepted;
+                // Truncated for the model only. The record keeps the whole output.
                 let text = truncate_middle(&text, max_bytes);
                 let verdict = self
                     .repetition
@@ -205,6 +209,7 @@ impl ToolCaller<'_> {
                 Some(group) if open && reads => group.push(call),
                 _ => groups.push(vec![call]),
             }
+            // A writing call closes the group: later reads must see its changes.
             open = reads;
         }
         groups
@@ -249,6 +254,8 @@ impl ToolCaller<'_> {
                 let output = record.output.clone().unwrap_or(Value::Null);
                 CallResult {
                     text: output.to_string(),
+                    // Taken from the recorded call, so that a resumed task ends with the same
+                    // input.
                     end: (tool == self.task.final_tool()).then_some(AgentLoopEnd::Done(input)),
                     accepted: true,
                 }
@@ -314,6 +321,7 @@ impl ToolCaller<'_> {
             .iter()
             .find(|it| it.name.to_string() == call.tool);
         let Some(tool) = known.map(|it| it.name.clone()) else {
+            // A model may invent a name of any length.
             let shown: String = call.tool.chars().take(80).collect();
             let name = call.tool.parse();
             let name = name.unwrap_or_else(|_| NamespacedName::in_namespace("unknown", "tool"));
@@ -321,6 +329,7 @@ impl ToolCaller<'_> {
             return Err(refused(name, RefusalKind::UnknownTool, reason));
         };
         let mut input: Value = match call.arguments.trim() {
+            // Some servers send no arguments at all for a call without parameters.
             "" => json!({}),
             text => serde_json::from_str(text).map_err(|error| {
                 let reason = format!("the arguments of {tool} are not JSON: {error}");
@@ -330,6 +339,7 @@ impl ToolCaller<'_> {
         let several =
             self.work.context.workspace.sandboxes.len() > 1 && !control::is_control_tool(&tool);
         let resource = match (several, input.as_object_mut()) {
+            // Removed, because the tool's own schema does not know this key.
             (true, Some(input)) => input.remove(RESOURCE_KEY),
             _ => None,
         };

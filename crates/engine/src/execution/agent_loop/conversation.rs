@@ -63,6 +63,7 @@ pub(super) fn load_conversation(
     let manifest: BlobHash = call.call.request.parse()?;
     let mut chain: Vec<ConversationManifest> = Vec::new();
     let mut next = Some(manifest.clone());
+    // A chain cannot have a cycle: each manifest contains the hash of the previous one.
     while let Some(hash) = next {
         let found: ConversationManifest = load_json(tx, &hash)?;
         next = found.previous.as_deref().map(str::parse).transpose()?;
@@ -194,6 +195,7 @@ impl Conversation {
 
     /// Adds a message with secrets masked.
     pub(super) fn add_message(&mut self, message: ModelMessage, model: &dyn Model) {
+        // The only way into the request, so no message reaches a provider or the store unmasked.
         let message = redact_message(message, &self.secrets);
         self.weights.push(count_tokens(&message, model));
         self.request.messages.push(message);
@@ -243,6 +245,8 @@ impl Conversation {
             tokens_after: self.tools_weight + after.total(),
         });
         if compacted.is_some() {
+            // A compacted conversation continues no stored manifest, so the next one is written
+            // whole.
             self.stored = None;
         }
         let WeightedMessages { messages, weights } = compacted.unwrap_or(before);
@@ -275,6 +279,7 @@ impl Conversation {
             pinned: self.pinned,
         };
         let manifest = stage_json(store, &manifest, &mut blobs).await?;
+        // The order of the locks on blobs.
         blobs.sort_by(|one, other| one.hash.cmp(&other.hash));
         blobs.dedup_by(|one, other| one.hash == other.hash);
         Ok(StagedRequest {
@@ -283,7 +288,6 @@ impl Conversation {
         })
     }
 
-    /// Marks the staged request as stored.
     pub(super) fn mark_stored(&mut self, staged: &StagedRequest) {
         self.stored = Some((staged.manifest.clone(), self.request.messages.len()));
     }

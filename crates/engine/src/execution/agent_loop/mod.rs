@@ -38,7 +38,7 @@ use super::plan_run::PlanRun;
 use super::steps::{ActorEnd, StepWork};
 use crate::actors::open_model;
 use crate::breaker::Permit;
-use crate::recovery::NewErrorRecord;
+use crate::error_history::NewErrorRecord;
 use cleveragents_ports::models::{Model, ModelError};
 
 /// Maximum number of turns of one conversation.
@@ -47,7 +47,6 @@ const TURNS_MAXIMUM: u32 = 400;
 /// Maximum number of consecutive unusable answers that are reported back to the model.
 const UNUSABLE_ANSWERS_MAXIMUM: u32 = 2;
 
-/// The task of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::execution) enum ModelTask {
     /// Find a strategy. Only read-only tools are allowed; `builtin/submit-strategy` ends it.
@@ -100,6 +99,7 @@ pub(in crate::execution) async fn run_agent_loop(
         Ok(model) => model,
         Err(error) => return fail_without_model(run, &error).await,
     };
+    // Before the first request, because a cost that is unknown cannot be undone.
     if let Some(end) = check_price(run, &*model).await? {
         return Ok(AgentLoopEnd::Ended(end));
     }
@@ -111,6 +111,7 @@ pub(in crate::execution) async fn run_agent_loop(
         tools: offered,
         options: llm.options.clone(),
     };
+    // Built also for a resume: the tools that are offered now replace the stored ones.
     let fresh = Conversation::begin(opening, &*model, &services.secrets);
     let (conversation, pending) = restore_conversation(run, fresh, &*model).await?;
     let mut agent_turn = AgentTurn {
@@ -207,12 +208,15 @@ impl AgentTurn<'_> {
     }
 
     async fn next_answer(&mut self) -> Result<ModelCallOutcome> {
+        // The last guard against a model that neither finishes nor repeats itself; budgets may be
+        // unlimited.
         if self.conversation.turn >= TURNS_MAXIMUM {
             let reason = format!("the model took {TURNS_MAXIMUM} turns and did not finish");
             self.record_error(ErrorCategory::Budget, &reason).await?;
             return Ok(ModelCallOutcome::End(ActorEnd::LimitReached(reason)));
         }
         if let Some(question) = &self.question
+            // Asked of the store: the reply may come through another process.
             && !has_user_reply(self.run).await?
         {
             return Ok(ModelCallOutcome::End(ActorEnd::Waiting {
@@ -244,6 +248,7 @@ impl AgentTurn<'_> {
     async fn handle_no_calls(&mut self, answer: &ModelAnswer) -> Result<Option<AgentLoopEnd>> {
         let why = match answer.finish {
             FinishReason::Length => "Your answer was cut off because it was too long.",
+            // Tool calls are required, but not every server enforces it.
             _ => "Your answer called no tool.",
         };
         let end = self.task.final_tool();
@@ -295,6 +300,7 @@ impl AgentTurn<'_> {
             self.repetition
                 .record_call(&call.tool, &call.arguments, result);
         }
+        // The note about a repetition is in the stored conversation already.
         self.repetition.reset_warnings();
     }
 }

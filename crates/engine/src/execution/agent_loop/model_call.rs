@@ -6,6 +6,7 @@ use std::time::Duration;
 use cleveragents_domain::event::payloads::ConversationCompacted;
 use cleveragents_domain::model::{ModelAnswer, Usage};
 use cleveragents_domain::model_call::{ModelCallRecord, ModelSpend};
+use cleveragents_domain::progress::Progress;
 use cleveragents_domain::{ErrorCategory, PlanMessage, Timestamp, WaitReason};
 use futures_util::StreamExt;
 
@@ -16,12 +17,12 @@ use super::recording::{ModelCallAdmission, ModelCallStartError};
 use crate::actors::inquiry::random_fraction;
 use crate::breaker::Admission;
 use crate::execution::error::{ExecutionError, Result};
-use crate::execution::plan_run::PlanRun;
+use crate::execution::plan_run::{PlanRun, report};
 use crate::execution::services::EngineServices;
 use crate::execution::steps::ActorEnd;
 use crate::retry::{GiveUpReason, RetryDecision};
 use cleveragents_ports::StopReason;
-use cleveragents_ports::models::{Model, ModelError};
+use cleveragents_ports::models::{Delta, Model, ModelError};
 
 /// Maximum wait before checking the circuit breaker again: another caller may have succeeded long
 /// before the breaker's delay is over.
@@ -32,7 +33,6 @@ pub(super) enum ModelCallOutcome {
     End(ActorEnd),
 }
 
-/// Outcome of one attempt.
 enum ModelAttemptOutcome {
     Answered(ModelAnswer),
     Failed(ModelError, Usage),
@@ -59,6 +59,7 @@ impl AgentTurn<'_> {
             if let Some(end) = self.wait_for_breaker().await? {
                 return Ok(ModelCallOutcome::End(end));
             }
+            // Copied out: the guard of a watch channel must not be held across an `.await` (law 7).
             let stop = *self.run.stop.borrow();
             match stop {
                 // Check before reserving cost for a call that will not be made.
@@ -69,6 +70,7 @@ impl AgentTurn<'_> {
                 None => {}
             }
             let staged = self.conversation.stage(&self.run.services.store).await?;
+            // Durable before the request is sent (law 9), with its maximum cost.
             let record = match self.begin(&staged, &included).await {
                 Ok(ModelCallAdmission::Go(record)) => *record,
                 Ok(ModelCallAdmission::Budget(reason)) => {
@@ -85,10 +87,12 @@ impl AgentTurn<'_> {
                 Err(ModelCallStartError::Store(error)) => return Err(error.into()),
             };
             self.conversation.mark_stored(&staged);
+            // Recorded with the request. A retry is a new request, which has none of its own.
             included.clear();
             attempt += 1;
             match self.attempt(&record).await? {
                 ModelAttemptOutcome::Answered(answer) => {
+                    // Before any call of the answer is made: a paid answer must survive a crash.
                     self.record_answer(&record, &answer).await?;
                     return Ok(ModelCallOutcome::Answer(answer));
                 }
@@ -102,9 +106,8 @@ impl AgentTurn<'_> {
                 }
                 ModelAttemptOutcome::Failed(error, usage) => {
                     let retry = self.run.services.decide_retry(attempt, &error);
-                    self.record_failure(&record, (&error, usage), &retry)
-                        .await?;
-                    if let Some(end) = self.after_failure(&error, retry).await? {
+                    self.record_failure(&record, &error, usage, &retry).await?;
+                    if let Some(end) = self.after_failure(attempt, &error, retry).await? {
                         return Ok(ModelCallOutcome::End(end));
                     }
                 }
@@ -115,6 +118,7 @@ impl AgentTurn<'_> {
     /// Waits before the next attempt, or ends if there is none.
     async fn after_failure(
         &self,
+        attempt: u32,
         error: &ModelError,
         retry: RetryDecision,
     ) -> Result<Option<ActorEnd>> {
@@ -128,6 +132,12 @@ impl AgentTurn<'_> {
                 return Ok(Some(ActorEnd::NoAnswer(reason)));
             }
         };
+        let retry = Progress::ModelRetry {
+            attempt,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            error: error.to_string(),
+        };
+        report(self.run, retry);
         Ok(pause(self.run, delay).await.map(ActorEnd::Stopped))
     }
 
@@ -145,6 +155,7 @@ impl AgentTurn<'_> {
                     self.permit = Some(permit);
                     return Ok(None);
                 }
+                // Polled in short steps: a success of another plan closes the breaker early.
                 Admission::Open { until } => {
                     let micros = until.as_micros().saturating_sub(now.as_micros()).max(1);
                     let delay = Duration::from_micros(micros.unsigned_abs()).min(BREAKER_POLL);
@@ -162,9 +173,12 @@ impl AgentTurn<'_> {
         let room = facts
             .context_tokens
             .saturating_sub(max_answer_tokens(&self.conversation, &*self.model));
+        // An eighth stays free, because counts of unknown vocabularies are estimates.
         if self.conversation.tokens() <= room - room / 8 {
             return Ok(None);
         }
+        // To a half, or the next turns would compact again, and each compaction loses the
+        // provider's cache.
         if let Some(compacted) = self.conversation.compact(room / 2, &*self.model) {
             let payload = ConversationCompacted {
                 conversation: self.conversation.key.to_string(),
@@ -188,15 +202,16 @@ impl AgentTurn<'_> {
         Ok(Some(ActorEnd::LimitReached(reason)))
     }
 
-    /// Makes one attempt.
     async fn attempt(&mut self, record: &ModelCallRecord) -> Result<ModelAttemptOutcome> {
         let mut stream = self
             .model
             .stream(self.conversation.request(), record.ordinal);
         let mut builder = ModelAnswerBuilder::default();
+        let mut masker = self.run.services.secrets.stream_masker();
         let mut stop = self.run.stop.clone();
         let failed = loop {
             let part = tokio::select! {
+                // The stop signal first: a stream that always has a part ready must not hide it.
                 biased;
                 why = stop.wait_for(Option::is_some) => {
                     let why = stop_reason(why.ok().and_then(|why| *why));
@@ -208,13 +223,18 @@ impl AgentTurn<'_> {
                 None => break None,
                 Some(Err(error)) => break Some(error),
                 Some(Ok(delta)) => {
+                    if let Delta::Text(text) = &delta {
+                        report_text(self.run, masker.push(text));
+                    }
                     if let Err(error) = builder.push(delta) {
                         break Some(error);
                     }
                 }
             }
         };
+        // Closes the connection and returns the permit before the answer is recorded.
         drop(stream);
+        report_text(self.run, masker.finish());
         let usage = builder.partial().usage;
         let now = self.run.services.clock.now();
         let permit = self.permit.take();
@@ -293,5 +313,12 @@ pub(super) fn cost(model: &dyn Model, usage: &Usage) -> ModelSpend {
     ModelSpend {
         tokens: usage.input_tokens + usage.output_tokens,
         usd: price.map_or(0.0, |price| price.cost(usage)),
+    }
+}
+
+/// Reports text of the model whose secrets are masked.
+fn report_text(run: &PlanRun, text: String) {
+    if !text.is_empty() {
+        report(run, Progress::ModelText { text });
     }
 }

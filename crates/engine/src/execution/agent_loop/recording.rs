@@ -18,9 +18,9 @@ use super::AgentTurn;
 use super::budget::{budget, exceeded, warning};
 use super::conversation::StagedRequest;
 use super::model_call::{cost, max_answer_tokens, reservation};
+use crate::error_history::{NewErrorRecord, record_error};
 use crate::execution::error::{ExecutionError, Result};
 use crate::journal::new_event;
-use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryDecision;
 use cleveragents_ports::models::{ModelError, ModelErrorKind};
 use cleveragents_ports::{Ids, StoreError, Transaction};
@@ -32,7 +32,7 @@ pub(super) enum ModelCallAdmission {
     Budget(String),
 }
 
-/// Why an attempt did not start.
+/// Reason for an attempt that did not start.
 #[derive(Debug)]
 pub(super) enum ModelCallStartError {
     Store(StoreError),
@@ -63,6 +63,7 @@ impl AgentTurn<'_> {
                 model: self.model.facts().choice.clone(),
                 request: staged.manifest.to_string(),
                 reserved: reservation(&self.conversation, &*self.model),
+                // Set in the transaction, which knows the number of calls so far.
                 after_call: 0,
             },
             staged: staged.clone(),
@@ -88,6 +89,7 @@ impl AgentTurn<'_> {
         let mut stored = serde_json::to_value(answer).map_err(StoreError::internal)?;
         self.run.services.secrets.hide_json(&mut stored);
         let bytes = serde_json::to_vec(&stored).map_err(StoreError::internal)?;
+        // Staged before the transaction: hashing a large answer must not hold its locks (law 7).
         let blob = self.run.services.store.stage_blob(bytes).await?;
         let mut usage = answer.usage;
         if usage == Usage::default() {
@@ -132,7 +134,8 @@ impl AgentTurn<'_> {
     pub(super) async fn record_failure(
         &self,
         record: &ModelCallRecord,
-        (error, usage): (&ModelError, Usage),
+        error: &ModelError,
+        usage: Usage,
         retry: &RetryDecision,
     ) -> Result<()> {
         let category = error.kind.category();
@@ -232,6 +235,8 @@ impl ModelCallStart {
             self.record_budget_exceeded(tx, &reason, spent)?;
             return Ok(ModelCallAdmission::Budget(reason));
         }
+        // Consumed in the transaction that records the request: a crash loses no message and
+        // delivers none twice.
         let messages = tx.take_messages(plan, &[MessageKind::Prompt])?;
         let sequences: Vec<i64> = messages.iter().map(|it| it.sequence).collect();
         if sequences != self.included_messages {
@@ -308,6 +313,7 @@ pub(in crate::execution) fn interrupt_model_call(
         state: ModelCallState::Interrupted,
         answer: None,
         usage: Usage::default(),
+        // The provider may bill a request whose answer was never read.
         spent: record.call.reserved,
         error: Some(why.to_owned()),
     };
@@ -326,6 +332,7 @@ pub(in crate::execution) fn interrupt_model_call(
 const fn may_be_billed(kind: ModelErrorKind) -> bool {
     matches!(
         kind,
+        // In each of these the provider had the request and may have produced output.
         ModelErrorKind::Timeout
             | ModelErrorKind::Truncated
             | ModelErrorKind::Malformed

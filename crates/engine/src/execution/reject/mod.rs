@@ -19,26 +19,23 @@ use cleveragents_domain::{
     NamespacedName, Phase, Plan, PlanState, PointOfNoReturn, ResourcePath, TreeId, ValidationMode,
     ValidationResult, ValidationSummary,
 };
-use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use self::record::{RejectionEnd, RejectionRecord, RejectionStart, new_changes, tool_name};
 use self::target::{RejectionTarget, find_target};
-use super::error::ExecutionError;
+use super::error::{ExecutionError, LocalOperation};
 use super::executor::Executor;
-use super::ownership::validate_unless_cancelled;
-use super::plan_run::{PlanRun, PlanSnapshot};
+use super::ownership::{Owned, OwnerError, claim_run, own_plan, validate_unless_cancelled};
+use super::plan_run::PlanRun;
 use super::results::{ResultReader, ResultsError, Selection};
 use super::services::EngineServices;
 use super::unfinished_work::interrupt_unfinished;
 use super::validate::newest_summary;
 use super::validator::Validator;
-use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
-use crate::lifecycle::LifecycleError;
-use crate::runs::ClaimOutcome;
+use super::workspace::{SandboxHandle, Workspace};
+use cleveragents_ports::StoreError;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::stop::StopSignal;
-use cleveragents_ports::{Slots, StoreError};
 
 /// A request to reject a part of a result.
 #[derive(Debug, Clone)]
@@ -64,12 +61,11 @@ pub struct RejectOutcome {
     pub hunk: Option<u32>,
     /// The state before. A rollback to it undoes the rejection.
     pub checkpoint: Checkpoint,
-    /// The changed paths.
     pub changes: Vec<ResourcePath>,
     pub validation: ValidationSummary,
 }
 
-/// Why nothing was rejected.
+/// Error of a rejection that changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum RejectError {
     #[error(transparent)]
@@ -102,6 +98,12 @@ impl From<StoreError> for RejectError {
     }
 }
 
+impl OwnerError for RejectError {
+    fn is_lease_lost(&self) -> bool {
+        matches!(self, Self::Execution(error) if error.is_lease_lost())
+    }
+}
+
 type Result<T, E = RejectError> = std::result::Result<T, E>;
 
 impl Executor {
@@ -115,42 +117,13 @@ impl Executor {
         let plan = services.lifecycle.plan(rejection.plan).await;
         let plan = require_result(plan.map_err(ExecutionError::from)?)?;
         services
-            .require_local(rejection.plan, "plan reject")
+            .require_local(rejection.plan, LocalOperation::Reject)
             .await?;
-        let claim = services
-            .runs
-            .claim(rejection.plan, plan.position.phase(), Slots::Shared);
-        let lease = match claim.await? {
-            ClaimOutcome::Won(lease) => lease,
-            ClaimOutcome::Held(holder) => {
-                let owned = LifecycleError::owned(holder, &services.runs);
-                return Err(ExecutionError::from(owned).into());
-            }
-            ClaimOutcome::NoSlot { running } => {
-                let reason = format!(
-                    "no slot is needed, yet {} plans have them all",
-                    running.len()
-                );
-                return Err(ExecutionError::Internal { reason }.into());
-            }
-        };
-        let alive = lease.keep_alive();
-        // Read and check the plan again: another owner may have moved it before our claim.
-        let (done, lease) = match PlanSnapshot::load(services, rejection.plan).await {
-            Ok(snapshot) => {
-                let run = PlanRun::new(services, lease, snapshot);
-                let done = ResultEditor { run: &run }.reject(rejection).await;
-                (done, run.lease)
-            }
-            Err(error) => (Err(error.into()), lease),
-        };
-        drop(alive);
-        let lost = matches!(&done, Err(RejectError::Execution(error)) if error.is_lease_lost());
-        if !lost {
-            let released = services.lifecycle.release(lease).await;
-            released.map_err(ExecutionError::from)?;
-        }
-        done
+        let lease = claim_run(services, rejection.plan, plan.position.phase()).await?;
+        let rejected = own_plan(services, lease, async |run: &mut PlanRun| {
+            ResultEditor { run }.reject(rejection).await
+        });
+        Ok(rejected.await?.outcome)
     }
 
     /// Validates a result whose rejection was recorded but not validated, because its process died.
@@ -159,31 +132,13 @@ impl Executor {
         if require_result(plan.clone()).is_err() || !is_stale(services, &plan).await? {
             return Ok(plan);
         }
-        let claim = services
-            .runs
-            .claim(id, plan.position.phase(), Slots::Shared);
-        let lease = match claim.await? {
-            ClaimOutcome::Won(lease) => lease,
-            ClaimOutcome::Held(holder) => {
-                return Err(LifecycleError::owned(holder, &services.runs).into());
-            }
-            ClaimOutcome::NoSlot { .. } => return Ok(plan),
-        };
-        let alive = lease.keep_alive();
-        let (done, lease) = match PlanSnapshot::load(services, id).await {
-            Ok(snapshot) => {
-                let run = PlanRun::new(services, lease, snapshot);
-                let done = ResultEditor { run: &run }.revalidate().await;
-                (done, run.lease)
-            }
-            Err(error) => (Err(error), lease),
-        };
-        drop(alive);
-        if !done.as_ref().is_err_and(ExecutionError::is_lease_lost) {
-            services.lifecycle.release(lease).await?;
-        }
-        done?;
-        Ok(services.lifecycle.plan(id).await?)
+        let lease = claim_run(services, id, plan.position.phase()).await?;
+        let validated = own_plan(services, lease, async |run: &mut PlanRun| {
+            ResultEditor { run }.revalidate().await?;
+            Ok::<_, ExecutionError>(run.plan.clone())
+        });
+        let Owned { outcome, cancelled } = validated.await?;
+        Ok(cancelled.unwrap_or(outcome))
     }
 }
 
@@ -370,14 +325,9 @@ impl ResultEditor<'_> {
             let (sandboxes, id) = (Arc::clone(&services.sandboxes), record.id);
             let opened = spawn_blocking(move || sandboxes.open(id)).await;
             let sandbox = opened.map_err(ExecutionError::from)?;
-            workspace.sandboxes.push(SandboxHandle {
-                id,
-                resource: record.resource_name.clone(),
-                lock: Arc::new(RwLock::new(OpenSandbox {
-                    sandbox: sandbox.map_err(ExecutionError::from)?,
-                    tree,
-                })),
-            });
+            let sandbox = sandbox.map_err(ExecutionError::from)?;
+            let handle = SandboxHandle::new(record, sandbox, tree);
+            workspace.sandboxes.push(handle);
         }
         let validator = Validator {
             services,

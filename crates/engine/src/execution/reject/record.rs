@@ -7,7 +7,7 @@ use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::event::payloads::{
     ChangeRejected, DecisionCreated, ToolCompleted, ToolInvoked,
 };
-use cleveragents_domain::id::{DecisionId, ToolCallId};
+use cleveragents_domain::id::{DecisionId, PlanId, ToolCallId};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
     Decision, DecisionType, FileOperation, NamespacedName, NewDecision, NewEvent, Plan, StreamId,
@@ -18,8 +18,8 @@ use serde_json::json;
 
 use super::Rejection;
 use super::target::RejectionTarget;
+use crate::execution::changesets::Changeset;
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
-use crate::execution::context::Changeset;
 use crate::execution::services::EngineServices;
 use crate::journal::new_event;
 use cleveragents_ports::sandbox::NetChange;
@@ -41,10 +41,20 @@ pub(super) struct RejectionStart {
     pub(super) decision: DecisionId,
 }
 
+/// Withdraws an approval of the apply: the user approved the result with what is rejected now.
+fn withdraw_apply(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
+    let mut held = tx.plan_for_update(plan)?;
+    if held.approvals.withdraw_apply() {
+        tx.update_plan(&held)?;
+    }
+    Ok(())
+}
+
 impl RejectionStart {
     pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<RejectionRecord> {
         let (plan, actor) = (&self.plan, self.rejection.actor.as_str());
         let id = plan.identity.plan_id;
+        withdraw_apply(tx, id)?;
         let mut events = Vec::new();
         let decision = self.record_decision(tx)?;
         events.extend(decision);
@@ -146,8 +156,7 @@ impl RejectionEnd {
         sandbox.tree = Some(self.tree.clone());
         sandbox.updated_at = tx.now()?;
         tx.update_sandbox(&sandbox)?;
-        let stale = serde_json::to_value(&self.stale).map_err(StoreError::internal)?;
-        tx.put_validation_run(plan, attempt, self.round, &stale)?;
+        tx.put_validation_run(plan, attempt, self.round, &self.stale)?;
         let (_, mut events) = self.changeset.record_in(tx, &self.actor, &self.changes)?;
         events.push(new_event(&self.actor, &self.rejected)?);
         let completed = ToolCompleted {

@@ -5,7 +5,7 @@ use cleveragents_domain::sandbox::SandboxRecord;
 
 use super::{RejectError, Rejection, Result};
 use crate::execution::patch::{FilePatch, file_patches};
-use crate::execution::results::{PlanDiff, ResourceDiff, ResultsError, candidate_paths};
+use crate::execution::results::{ResourceDiff, ResultDiff, ResultsError, candidate_paths};
 use cleveragents_ports::sandbox::{DiffChange, DiffPart};
 
 /// The part to remove, and its sandbox.
@@ -18,7 +18,7 @@ pub(super) struct RejectionTarget {
 }
 
 /// Finds the rejected part in the current diff.
-pub(super) fn find_target(diff: &PlanDiff, rejection: &Rejection) -> Result<RejectionTarget> {
+pub(super) fn find_target(diff: &ResultDiff, rejection: &Rejection) -> Result<RejectionTarget> {
     let names = candidate_paths(&rejection.path);
     let is_meant = |file: &FilePatch<'_>| {
         let old = file.file.renamed_from.as_ref();

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
+use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::event::payloads::{ToolInvoked, ToolRefused};
 use cleveragents_domain::id::{PlanId, ToolCallId};
 use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess, control};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
-    ErrorCategory, NamespacedName, NewEvent, Plan, RecoveryHint, StreamId, TreeId,
+    ErrorCategory, NamespacedName, NewEvent, Plan, RequiredRollback, StreamId, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
+use crate::error_history::{NewErrorRecord, NewPlanError, record_plan_error};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::error::Result;
-use crate::execution::rollback::rollback_hint;
+use crate::execution::rollback::rollback_before;
 use crate::journal::new_event;
-use crate::recovery::{HintedError, NewErrorRecord, record_hinted_error};
 use cleveragents_domain::secret_mask::{find_mask_in, refusal_message};
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
@@ -48,6 +48,8 @@ impl ToolRunner {
             return Err(refused(RefusalKind::UnknownTool, reason));
         };
         let capability = &tool.definition().capability;
+        // Decided by the capability flag, not by the tool's name: new tools are covered without a
+        // list.
         if plan.brief.read_only && capability.access == ToolAccess::Writes {
             let reason = format!(
                 "the tool {} writes, but the plan is read-only",
@@ -63,6 +65,8 @@ impl ToolRunner {
             );
             return Err(refused(RefusalKind::UnsafeTool, reason));
         }
+        // A mask that reaches a file would stand there in place of the real secret. Control tools
+        // write no files, and their texts may quote one.
         if !control::is_control_tool(&request.tool)
             && let Some(mask) = find_mask_in(&request.input)
         {
@@ -106,6 +110,7 @@ impl ToolRunner {
                 tool: request.tool.clone(),
                 actor: request.actor.clone(),
                 sandbox_id: context.sandbox.id,
+                // Masked before it leaves memory: the store and the journal never have the secret.
                 input: self.redact(&request.input),
                 side_effects: self.once_only_effects(&request.tool),
                 tree_before: tree.clone(),
@@ -142,7 +147,7 @@ impl ToolRunner {
             plan: plan.identity.plan_id,
             request: request.clone(),
             refusal: refusal.clone(),
-            hint: None,
+            rollback: None,
         };
         self.owner
             .write(self.operation("tool.refuse"), move |tx| {
@@ -165,19 +170,20 @@ impl ToolRunner {
         let (plan, request, mask) = (plan.clone(), request.clone(), mask.to_owned());
         self.owner
             .write(self.operation("tool.refuse"), move |tx| {
-                let hint = rollback_hint(tx, plan.identity.plan_id, call_number)?;
+                let id = plan.identity.plan_id;
+                let rollback = rollback_before(tx, id, call_number)?;
                 let reason = format!(
                     "the output of call {call_number} had a secret ({mask}), which is not stored, \
-                     so the steps that need it cannot go on; to make the call again, run `{}`, then \
-                     `agents plan execute {}`",
-                    hint.command, plan.identity.plan_id
+                     so the steps that need it cannot go on; to make the call again, run \
+                     `agents plan rollback {id} {}`, then `agents plan execute {id}`",
+                    rollback.checkpoint
                 );
                 let kind = RefusalKind::Input;
                 let refused = RefusedCall {
-                    plan: plan.identity.plan_id,
+                    plan: id,
                     request: request.clone(),
                     refusal: ToolRefusal { kind, reason },
-                    hint: Some(hint),
+                    rollback: Some(rollback),
                 };
                 record_refusal(tx, &*ids, &refused, &actor)?;
                 Ok(refused.refusal)
@@ -207,8 +213,9 @@ impl ToolCallStart {
                 plan: self.call.plan_id,
                 request: self.request.clone(),
                 refusal,
-                hint: None,
+                rollback: None,
             };
+            // The refusal and the counts that caused it are of one transaction.
             record_refusal(tx, ids, &refused, &actor)?;
             return Ok(ToolCallAdmission::Refused(refused.refusal));
         }
@@ -225,6 +232,8 @@ impl ToolCallStart {
                 plan: &self.plan,
                 trigger: CheckpointTrigger::ToolWrite,
                 step: self.call.step,
+                // The checkpoint is of the tree before this call, so it belongs to the previous
+                // number.
                 call_number: record.number - 1,
                 decision_id: self.runner.decision,
                 label: format!("before {}", self.call.tool),
@@ -267,11 +276,9 @@ impl ToolCallStart {
         let calls = tx.count_tool_calls(plan, step)?;
         let guarded = GuardedCall {
             tool: &self.call.tool,
-            effect: match self.access {
-                ToolAccess::ReadOnly => ToolEffect::Read,
-                ToolAccess::Writes => ToolEffect::Write,
-            },
+            access: self.access,
             calls_so_far: u32::try_from(calls).unwrap_or(u32::MAX),
+            // Includes calls that were undone: their cost was paid.
             cost_so_far: tx.model_spend(plan)?.usd,
             approval: self.request.approval,
         };
@@ -282,22 +289,19 @@ impl ToolCallStart {
                 GuardRefusal::TooManyCalls { .. } | GuardRefusal::CostLimit { .. } => {
                     RefusalKind::Limit
                 }
-                GuardRefusal::WriteNeedsApproval { .. } | GuardRefusal::ApplyNeedsApproval => {
-                    RefusalKind::NeedsApproval
-                }
+                GuardRefusal::WriteNeedsApproval { .. } => RefusalKind::NeedsApproval,
             },
             reason: refusal.to_string(),
         }))
     }
 }
 
-/// A refused call.
 struct RefusedCall {
     plan: PlanId,
     request: ToolRequest,
     refusal: ToolRefusal,
-    /// How to recover, if it differs from the usual way.
-    hint: Option<RecoveryHint>,
+    /// If set, nothing else helps.
+    rollback: Option<RequiredRollback>,
 }
 
 /// Records a refusal as an event. One that the user cannot override is also recorded as an error of
@@ -312,7 +316,7 @@ fn record_refusal(
         plan: id,
         request,
         refusal,
-        hint,
+        rollback,
     } = refused;
     if refusal.kind != RefusalKind::NeedsApproval {
         let new_error = NewErrorRecord {
@@ -325,12 +329,12 @@ fn record_refusal(
             step: request.step,
             cause_chain: Vec::new(),
         };
-        let hinted = HintedError {
+        let plan_error = NewPlanError {
             plan: *id,
             error: &new_error,
-            hint: hint.clone(),
+            rollback: rollback.clone(),
         };
-        record_hinted_error(tx, ids, &hinted, actor)?;
+        record_plan_error(tx, ids, &plan_error, actor)?;
     }
     let refused = ToolRefused {
         tool: request.tool.clone(),

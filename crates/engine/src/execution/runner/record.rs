@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::run::ToolRunResult;
 use super::{CallOutcome, CallOutput, CompletedCall, ToolCallContext, ToolRunner};
+use crate::error_history::{NewErrorRecord, record_error};
+use crate::execution::changesets::Changeset;
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
-use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
 use crate::execution::refused_changes::REFUSED_KEY;
 use crate::journal::new_event;
-use crate::recovery::{NewErrorRecord, record_error};
 use cleveragents_ports::sandbox::FileChange;
 use cleveragents_ports::tools::ToolFailure;
 use cleveragents_ports::{StopReason, StoreError, Transaction};
@@ -189,6 +189,8 @@ impl ToolCallFinish {
             let (_, recorded) = self.changeset.record_in(tx, &actor, &self.changes)?;
             events.extend(recorded);
         }
+        // The sandbox's tree moves in the same commit as the end of its call (law 2). A crash can
+        // therefore never leave a tree without a call that explains it.
         if self.end.tree_after != call.tree_before {
             let mut sandbox = tx.sandbox(call.sandbox_id)?;
             sandbox.tree = Some(self.end.tree_after.clone());
@@ -218,6 +220,7 @@ impl ToolCallFinish {
             CheckpointTrigger::ToolWriteComplete
         };
         let policy = &self.runner.policy;
+        // A checkpoint of an unchanged tree would only repeat the previous one.
         let changed = self.end.tree_after != self.record.call.tree_before;
         if !(changed || failed) || !policy.requires(&self.plan, trigger) {
             return Ok(None);

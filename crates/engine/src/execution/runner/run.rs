@@ -20,7 +20,7 @@ use cleveragents_ports::sandbox::{Capture, TouchedPaths};
 use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 use cleveragents_ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
 
-/// How long the changes of a call may still be captured after its owner received a stop signal.
+/// Time limit for capturing the changes of a call after its owner received a stop signal.
 /// Changes not captured by then are undone when the sandbox is opened next.
 const CAPTURE_GRACE: Duration = Duration::from_millis(200);
 
@@ -74,12 +74,15 @@ impl ToolRunner {
         );
         let tool = self.toolbox.tool(&record.call.tool);
         let timeout = tool.map(|tool| tool.definition().timeout());
+        // A clone sees a stop that was sent before this call started.
         let mut stop_receiver = self.stop.clone();
         let mut why = tokio::select! {
             ran = &mut work => return ran?,
             () = tokio::time::sleep(timeout.unwrap_or_default()) => StopReason::TimedOut,
             why = wait_for_stop(&mut stop_receiver) => why,
         };
+        // Asks the tool to stop and waits for it: a thread cannot be killed, and its sandbox stays
+        // locked.
         stops.tool.stop(why);
         if why == StopReason::TimedOut {
             // The timeout limits only the tool, not the recording of its changes.
@@ -91,6 +94,7 @@ impl ToolRunner {
         }
         tokio::select! {
             ran = &mut work => return ran?,
+            // The capture gets a moment, because captured changes are worth more than a quick exit.
             () = tokio::time::sleep(CAPTURE_GRACE) => {}
         }
         stops.capture.stop(why);
@@ -117,6 +121,7 @@ impl ToolRunner {
         let call = record.call.clone();
         spawn_blocking(move || {
             let RunParts { mut guard, stops } = parts;
+            // Looked up again, because a reference cannot move into the thread.
             let Some(tool) = toolbox.tool(&call.tool) else {
                 let reason = format!("the tool {} is gone", call.tool);
                 return Err(ExecutionError::Internal { reason });
@@ -145,6 +150,7 @@ impl ToolRunner {
                     (Err(failure), touched)
                 }
             };
+            // Also after a failure: the tool may have changed files before it failed.
             let capture = capture::capture(&mut guard, &mut result, &touched, &stops.capture)?;
             Ok(ToolRunResult {
                 result,
@@ -166,6 +172,7 @@ fn touched_by(failure: &ToolFailure) -> TouchedPaths {
             TouchedPaths::Paths(Vec::new())
         }
         ToolFailure::Sandbox(_) | ToolFailure::Process(_) | ToolFailure::Store(_) => {
+            // Nothing is known of the changes, so the capture must scan the whole tree.
             TouchedPaths::Unknown
         }
     }
@@ -186,6 +193,8 @@ impl Announcer {
         let (actor, mark) = (self.owner.actor(), mark.clone());
         let operation = StoreOperation::new(&*self.ids, "tool.process-started");
         self.runtime
+            // This thread is one of `spawn_blocking`, so blocking it stops no other task. Fenced: a
+            // process of an evicted owner does not start (law 5).
             .block_on(self.owner.write(operation, move |tx| {
                 tx.set_tool_call_process(id, &mark)?;
                 let started = ProcessStarted {

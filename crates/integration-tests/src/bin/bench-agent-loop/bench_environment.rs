@@ -23,10 +23,12 @@ use cleveragents_domain::{
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
-    CheckpointPolicy, EngineServices, ExecutionPolicy, Executor, ExecutorDeps,
+    CheckpointPolicy, EngineServices, ExecutionPolicy, Executor, ExecutorDeps, SlotQueue,
 };
 use cleveragents_engine::journal::verify;
-use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, ActionRegistry, PlanLifecycle, UseActionRequest,
+};
 use cleveragents_engine::projects::{LocatedResource, NewProject, ProjectService};
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::Secrets;
@@ -36,6 +38,7 @@ use cleveragents_integration_tests::{Backend, OpenTestDatabase, TestDatabase};
 use cleveragents_models::{ConfiguredModels, ModelSettings, Proxies, ScriptSettings};
 use cleveragents_ports::models::Models;
 use cleveragents_ports::processes::Processes;
+use cleveragents_ports::progress::NoProgress;
 use cleveragents_ports::system::{SystemClock, SystemIds};
 use cleveragents_sandbox::confine::{LocalProcesses, ProcessSettings, RequestedConfinement};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
@@ -113,7 +116,9 @@ impl BenchEnvironment {
             .expect("an actor");
         let draft = read_action(&DefinitionSource::new("action.yaml", ACTION), &|_| None);
         let draft = draft.expect("an action");
-        let made = self.lifecycle.create_action(draft, "bench").await;
+        let made = ActionRegistry::new(store(), Arc::new(SystemIds))
+            .create(draft, "bench")
+            .await;
         made.expect("an action");
     }
 
@@ -188,8 +193,10 @@ impl BenchEnvironment {
             processes,
             models,
             breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
+            slot_queue: SlotQueue::default(),
             secrets: Secrets::default(),
             interrupt: self.interrupt.subscribe(),
+            progress: Arc::new(NoProgress),
             policy: ExecutionPolicy {
                 checkpoints: CheckpointPolicy::default(),
                 concurrency,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bench_environment::BenchEnvironment;
 use crate::observed_models::{ObservedModels, UsageObserver, UsageSample};
-use crate::parallel_plans::{check_records, runtime};
+use crate::parallel_plans::{RecordCounts, check_records, runtime};
 
 /// The number of calls per answer: the last one reads, the others write.
 const CALLS: usize = 5;
@@ -87,10 +87,14 @@ async fn run() -> Vec<UsageSample> {
         observer,
     });
     let executor = environment.executor(models, 1);
-    let executed = executor.execute(plan, "bench", &|_| {}).await;
+    let executed = executor.execute(plan, "bench").await;
     executed.expect("it is executed");
     let calls = CALLS * TURNS;
-    let expected = (calls + 1, TURNS + 1, calls - TURNS);
+    let expected = RecordCounts {
+        calls: calls + 1,
+        answers: TURNS + 1,
+        changes: calls - TURNS,
+    };
     let lost = check_records(&environment, plan, expected).await;
     assert!(lost.is_empty(), "{lost:?}");
     let samples = samples.lock().unwrap_or_else(PoisonError::into_inner);

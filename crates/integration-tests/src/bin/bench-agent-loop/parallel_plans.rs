@@ -53,7 +53,7 @@ async fn run(concurrency: u32) -> Value {
     let mut work = JoinSet::new();
     for plan in plans.clone() {
         let executor = executor.clone();
-        work.spawn(async move { executor.execute(plan, "bench", &|_| {}).await });
+        work.spawn(async move { executor.execute(plan, "bench").await });
     }
     let ended = work.join_all().await;
     let wall = begun.elapsed().as_secs_f64() * 1e3;
@@ -64,7 +64,12 @@ async fn run(concurrency: u32) -> Value {
     }
     let mut lost = Vec::new();
     for plan in plans {
-        lost.extend(check_records(&environment, plan, (TURNS, TURNS, TURNS - 1)).await);
+        let expected = RecordCounts {
+            calls: TURNS,
+            answers: TURNS,
+            changes: TURNS - 1,
+        };
+        lost.extend(check_records(&environment, plan, expected).await);
     }
     let statistics = environment.opened.database.statistics().await;
     let operations = statistics.expect("an answer").operations;
@@ -89,13 +94,25 @@ async fn run(concurrency: u32) -> Value {
     })
 }
 
+/// The records that a plan must have left.
+pub(crate) struct RecordCounts {
+    pub(crate) calls: usize,
+    pub(crate) answers: usize,
+    pub(crate) changes: usize,
+}
+
 /// Returns where the records of an executed plan differ from its script: tool calls, model answers
 /// and changes.
 pub(crate) async fn check_records(
     environment: &BenchEnvironment,
     plan: PlanId,
-    (calls, answers, changes): (usize, usize, usize),
+    counts: RecordCounts,
 ) -> Vec<String> {
+    let RecordCounts {
+        calls,
+        answers,
+        changes,
+    } = counts;
     let found = environment.count_records(plan).await;
     let expected = [
         ("rows of tool calls".to_owned(), calls),

@@ -64,7 +64,6 @@ impl LoadSample {
     }
 }
 
-/// Runs the bare loop for `span`.
 pub(crate) fn run_bare_loop(bare: &BareLoop, span: Duration) -> LoadSample {
     let payload = serde_json::to_string(&payload()).expect("a payload");
     measure(|| repeat(span, || bare.commit_one(&payload)))

@@ -12,7 +12,9 @@ use std::time::Instant;
 
 use cleveragents_definitions::{DefinitionSource, read_action};
 use cleveragents_domain::{BaseSource, BuiltInProfile, InvariantScope, Plan, ProfileName, Project};
-use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, ActionRegistry, PlanLifecycle, UseActionRequest,
+};
 use cleveragents_integration_tests::lifecycle_samples::{invariant, project};
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, write};
@@ -95,8 +97,8 @@ impl PlanDatabase {
             write(&opened.store, move |tx| tx.insert_project(&shop)).await;
             let draft = read_action(&DefinitionSource::new("lint.yaml", ACTION), &|_| None);
             let draft = draft.expect("an action");
-            lifecycle
-                .create_action(draft, "bench")
+            ActionRegistry::new(opened.store.clone(), Arc::new(SystemIds))
+                .create(draft, "bench")
                 .await
                 .expect("an action");
             let made = run_concurrently(PARALLEL_INSERTS, |filler| {

@@ -65,7 +65,7 @@ pub(crate) fn measure_starts(agents: &Path, baseline: &Path, turns: usize) -> Va
             SupervisorCommand::new(baseline, level),
         );
         result[level]["start"] =
-            measure_alternately((&name, turns), &mut || ours.cost(), &mut || theirs.cost());
+            measure_alternately(&name, turns, &mut || ours.cost(), &mut || theirs.cost());
         let name = format!("a shell call of a plan, {level}");
         let call = |program: &Path| {
             let (many, few) = (
@@ -79,7 +79,7 @@ pub(crate) fn measure_starts(agents: &Path, baseline: &Path, turns: usize) -> Va
             }
         };
         result[level]["call"] =
-            measure_alternately((&name, turns), &mut || call(agents), &mut || call(baseline));
+            measure_alternately(&name, turns, &mut || call(agents), &mut || call(baseline));
     }
     result
 }
@@ -89,7 +89,8 @@ pub(crate) fn measure_applies(agents: &Path, baseline: &Path, turns: usize) -> V
     for number in REPOSITORIES {
         let name = format!("apply to {number} of {FILES} files");
         result[number.to_string()] = measure_alternately(
-            (&name, turns),
+            &name,
+            turns,
             &mut || measure_apply(agents, number),
             &mut || measure_apply(baseline, number),
         );
@@ -221,12 +222,7 @@ fn create_repository(home: &Path, name: &str, files: usize) -> PathBuf {
 }
 
 /// Creates a plan with these steps on new repositories; returns its id.
-fn create_plan(
-    program: &Path,
-    home: &Path,
-    (number, files): (usize, usize),
-    steps: &str,
-) -> String {
+fn create_plan(program: &Path, home: &Path, number: usize, files: usize, steps: &str) -> String {
     let actor = format!("name: local/worker\ntype: tool\ndescription: Works\nsteps:\n{steps}");
     write_file(&home.join("actor.yaml"), &actor);
     let action = "name: local/work\ndescription: Work\ndefinition_of_done: Done\n\
@@ -274,7 +270,7 @@ fn measure_execute(program: &Path, level: &str, calls: u32) -> ProcessCost {
     let home = create_home();
     let step = "  - {tool: builtin/shell, input: {command: \"true\"}}\n";
     let steps = step.repeat(calls as usize);
-    let plan = create_plan(program, home.path(), (1, 1), &steps);
+    let plan = create_plan(program, home.path(), 1, 1, &steps);
     ProcessCost::measure(|| execute_plan(program, home.path(), &plan, level))
 }
 
@@ -289,7 +285,7 @@ fn measure_apply(program: &Path, number: usize) -> ProcessCost {
             )
         })
         .collect();
-    let plan = create_plan(program, home.path(), (number, FILES), &steps);
+    let plan = create_plan(program, home.path(), number, FILES, &steps);
     execute_plan(program, home.path(), &plan, "best");
     let mut apply = command(program);
     apply.args(["plan", "apply", &plan, "--yes", "--to", "current"]);
@@ -300,7 +296,8 @@ fn measure_apply(program: &Path, number: usize) -> ProcessCost {
 
 /// Measures both programs alternately; each goes first in every other turn.
 fn measure_alternately(
-    (name, turns): (&str, usize),
+    name: &str,
+    turns: usize,
     ours: &mut dyn FnMut() -> ProcessCost,
     theirs: &mut dyn FnMut() -> ProcessCost,
 ) -> Value {

@@ -99,7 +99,8 @@ fn measure(size: usize, turns: usize, is_wanted: &dyn Fn(&str) -> bool) -> Value
     let mut result = json!({});
     if is_wanted("make") {
         result["make"] = measure_alternately(
-            ("make a sandbox | worktree add", turns),
+            "make a sandbox | worktree add",
+            turns,
             &mut || repository.time_create(),
             &mut || repository.time_worktree(),
         );
@@ -135,7 +136,8 @@ fn measure_sandbox(repository: &BenchRepository, turns: usize, result: &mut Valu
         time(|| repository.add_and_write_tree())
     };
     result["capture_known"] = measure_alternately(
-        ("capture a known path | add, write-tree", turns),
+        "capture a known path | add, write-tree",
+        turns,
         &mut known,
         &mut git,
     );
@@ -152,9 +154,10 @@ fn measure_sandbox(repository: &BenchRepository, turns: usize, result: &mut Valu
         })
     };
     let name = "capture after a command | the same";
-    result["capture_walk"] = measure_alternately((name, turns), &mut walked, &mut git);
+    result["capture_walk"] = measure_alternately(name, turns, &mut walked, &mut git);
     result["diff"] = measure_alternately(
-        ("diff | git diff", turns),
+        "diff | git diff",
+        turns,
         &mut || {
             time(|| {
                 let diff = sandbox.diff(&base, &tree, &[], &StopSignal::new());
@@ -177,7 +180,8 @@ pub(crate) fn time(work: impl FnOnce()) -> f64 {
 }
 
 fn measure_alternately(
-    (name, turns): (&str, usize),
+    name: &str,
+    turns: usize,
     ours: &mut dyn FnMut() -> f64,
     theirs: &mut dyn FnMut() -> f64,
 ) -> Value {

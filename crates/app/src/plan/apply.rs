@@ -1,0 +1,189 @@
+//! `plan.apply`, and the reply of a plan that was applied.
+
+use cleveragents_api::plan::apply::{
+    AppliedLifecycle, AppliedPlan, AppliedResource, ApplyPreview, LeftoverState, PlanPreviewApply,
+    SandboxCleanup,
+};
+use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::{PlanApply, PlanUnapply};
+use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_domain::apply_record::{ApplyRecord, Destination};
+use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
+use cleveragents_domain::{Plan, ResourceType};
+use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome};
+use serde_json::json;
+
+use super::elapsed;
+use super::work::{PlanWork, cost};
+use crate::app::{App, Caller, Handler, RecoveryPolicy};
+use crate::execution::apply_request;
+use crate::failure::RequestError;
+use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
+use crate::next_steps::{diff_step, revert_step};
+use crate::plan::find::find_plan;
+use crate::plan::result_warnings::result_secret_warnings;
+use crate::plan::work::plan_work;
+use crate::services::Services;
+use crate::text::format_duration;
+
+impl Handler<PlanApply> for App {
+    async fn handle(
+        &self,
+        request: PlanApply,
+        caller: &Caller,
+    ) -> Result<Reply<AppliedPlan>, RequestError> {
+        let id = find_plan(&self.services, &request.plan)
+            .await?
+            .identity
+            .plan_id;
+        let service = self.services.apply_service(caller)?;
+        let destination = request.to.unwrap_or(Destination::Current);
+        let apply = apply_request(id, destination, caller);
+        // The user states that the targets are as they should be. Nothing is driven afterwards.
+        if request.mark_applied {
+            return apply_outcome_reply(&self.services, &service.settle(&apply).await?).await;
+        }
+        match service.enqueue(&apply).await? {
+            ApplyQueueOutcome::Queued(plan) => {
+                let work = plan_work(&self.services, &plan).await?;
+                Ok(Reply::new(applied_plan(&self.services, &plan, &work, None)).info("Queued"))
+            }
+            ApplyQueueOutcome::Unchanged(plan, apply) => {
+                let outcome = ApplyOutcome::Unchanged {
+                    plan: *plan,
+                    apply: apply.map(|it| *it),
+                };
+                apply_outcome_reply(&self.services, &outcome).await
+            }
+        }
+    }
+}
+
+impl Handler<PlanPreviewApply> for App {
+    // The apply that the user is asked about recovers or reports.
+    const RECOVERY: RecoveryPolicy = RecoveryPolicy::ByHandler;
+
+    async fn handle(
+        &self,
+        request: PlanPreviewApply,
+        _: &Caller,
+    ) -> Result<Reply<ApplyPreview>, RequestError> {
+        let plan = find_plan(&self.services, &request.plan).await?;
+        let id = plan.identity.plan_id;
+        Ok(Reply::new(ApplyPreview {
+            plan: (&plan).into(),
+            secret_warnings: result_secret_warnings(&self.services, id).await?,
+        }))
+    }
+}
+
+/// Returns the reply for a plan that was applied.
+pub(crate) async fn applied_reply(
+    services: &Services,
+    outcome: &ApplyOutcome,
+) -> Result<Reply<DriveAnswer>, RequestError> {
+    let reply = apply_outcome_reply(services, outcome).await?;
+    Ok(reply.map(|answer| DriveAnswer::Applied(Box::new(answer))))
+}
+
+async fn apply_outcome_reply(
+    services: &Services,
+    outcome: &ApplyOutcome,
+) -> Result<Reply<AppliedPlan>, RequestError> {
+    let plan = outcome.plan();
+    let id = plan.identity.plan_id;
+    match outcome {
+        ApplyOutcome::Applied { apply, .. } => {
+            let work = plan_work(services, plan).await?;
+            let reply = Reply::new(applied_plan(services, plan, &work, Some(apply)));
+            // It is applied, whether or not this can be found out.
+            let warnings = result_secret_warnings(services, id)
+                .await
+                .unwrap_or_default();
+            let reply = warnings.into_iter().fold(reply, Reply::warn);
+            Ok(match work.paths {
+                0 => reply.info("Applied: no changes"),
+                _ => reply
+                    .info("Changes applied")
+                    .hint(NextStep::send(&PlanUnapply { plan: id.into() })),
+            })
+        }
+        ApplyOutcome::Unchanged { apply, .. } => {
+            let work = plan_work(services, plan).await?;
+            let text = format!("nothing to apply: the plan is at {}", plan.position);
+            Ok(Reply::new(applied_plan(services, plan, &work, apply.as_ref())).info(text))
+        }
+        ApplyOutcome::Blocked { conflicts, .. } => Err(blocked_apply_failure(plan, conflicts)),
+        ApplyOutcome::Stopped { conflicts, .. } => Err(stopped_apply_failure(plan, conflicts)),
+        ApplyOutcome::ValidationsFailed { reason, .. } => Err(RequestError::new(
+            ExitClass::NotDone,
+            "nothing was applied: required validations failed",
+        )
+        .kind("validations")
+        .because(reason.clone())
+        .hint(diff_step(id))
+        .hint(revert_step(id))
+        .with("plan_id", json!(id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))),
+        ApplyOutcome::Cancelled(_) => Err(RequestError::new(
+            ExitClass::Conflict,
+            "nothing was applied: the plan was cancelled",
+        )
+        .kind("cancelled")
+        .with("plan_id", json!(id))),
+    }
+}
+
+fn applied_plan(
+    services: &Services,
+    plan: &Plan,
+    work: &PlanWork,
+    apply: Option<&ApplyRecord>,
+) -> AppliedPlan {
+    let parts = apply.iter().flat_map(|it| &it.resources);
+    let parts = parts.map(|part| {
+        let sandbox = work.sandboxes.iter().find(|it| it.id == part.sandbox_id);
+        AppliedResource {
+            resource: sandbox.map(|it| it.resource_name.clone()),
+            state: part.state,
+            result: part.result.clone(),
+        }
+    });
+    AppliedPlan {
+        plan: plan.into(),
+        artifacts: work.paths,
+        applied_at: plan.timestamps.finished_at,
+        destination: apply.map(|it| it.destination.clone()),
+        resources: parts.collect(),
+        validation: work.validation.clone(),
+        sandbox_cleanup: sandbox_cleanup(work),
+        lifecycle: AppliedLifecycle {
+            phase: plan.position.phase(),
+            state: plan.position.state(),
+            total_duration: format_duration(elapsed(plan, services.deps().clock.now())),
+            total_cost: (work.spend.tokens > 0).then_some(work.spend.usd),
+            decisions_made: work.decisions,
+            child_plans: work.child_plans.total,
+        },
+        cost: cost(work.spend),
+    }
+}
+
+fn sandbox_cleanup(work: &PlanWork) -> SandboxCleanup {
+    let is_repository = |it: &&SandboxRecord| it.resource_type == ResourceType::GitCheckout;
+    let leftover = |sandboxes: Vec<&SandboxRecord>| match sandboxes.as_slice() {
+        [] => LeftoverState::None,
+        some if some.iter().all(|it| it.folder != FolderState::Kept) => LeftoverState::Removed,
+        _ => LeftoverState::Kept,
+    };
+    let repositories = work.sandboxes.iter().filter(is_repository).collect();
+    SandboxCleanup {
+        worktree: leftover(work.sandboxes.iter().collect()),
+        branch: leftover(repositories),
+        checkpoint: match work.checkpoints {
+            0 => LeftoverState::None,
+            _ => LeftoverState::Kept,
+        },
+    }
+}

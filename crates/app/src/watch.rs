@@ -1,0 +1,109 @@
+//! Watching a plan: its events, and its progress between them.
+
+use std::time::Duration;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::progress::Progress;
+use cleveragents_domain::{Event, StreamId};
+use cleveragents_engine::journal::Tail;
+use cleveragents_ports::{StoreError, StoreHandle};
+
+use crate::app::App;
+use crate::progress::ProgressReceiver;
+
+/// A watch of one plan. Dropping it changes nothing for the plan.
+#[derive(Debug)]
+pub struct PlanWatch {
+    store: StoreHandle,
+    plan: PlanId,
+    tail: Tail,
+    progress: ProgressReceiver,
+}
+
+#[derive(Debug, Clone)]
+pub enum WatchItem {
+    /// Durable and numbered; none is missing and none comes twice.
+    Events(Vec<Event>),
+    /// Of a plan that runs in this process; may be lost.
+    Progress(Progress),
+}
+
+impl App {
+    /// Watches a plan, starting after its event `from_seq` (0: from the beginning).
+    pub fn watch(&self, plan: PlanId, from_seq: i64) -> PlanWatch {
+        PlanWatch {
+            store: self.services.store().clone(),
+            plan,
+            tail: Tail::of_stream(
+                self.services.store().clone(),
+                StreamId::Plan(plan),
+                from_seq,
+            ),
+            progress: self.services.deps().progress.subscribe(plan),
+        }
+    }
+
+    /// Returns the number of the plan's newest event; 0 if there is none.
+    pub async fn newest_event(&self, plan: PlanId) -> Result<i64, StoreError> {
+        let stream = StreamId::Plan(plan);
+        let head = self
+            .services
+            .store()
+            .read(move |tx| tx.head(stream))
+            .await?;
+        Ok(head.stream_seq)
+    }
+}
+
+impl PlanWatch {
+    /// Waits for the next item. Cancellation-safe.
+    pub async fn next(&mut self) -> Result<WatchItem, StoreError> {
+        tokio::select! {
+            events = self.tail.next() => Ok(WatchItem::Events(events?)),
+            progress = self.progress.next() => Ok(WatchItem::Progress(progress)),
+        }
+    }
+
+    /// Waits for further events, at most for `timeout`; returns none if there are none by then.
+    /// Returns `None` when the plan is finished, no process runs it, and all events were returned.
+    pub async fn events_until_finished(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Option<Vec<Event>>, StoreError> {
+        // Checked before reading, so that events appended before the plan finished are still read.
+        let finished = self.is_finished().await?;
+        let events = self.tail.read_available().await?;
+        if !events.is_empty() {
+            return Ok(Some(events));
+        }
+        if finished {
+            return Ok(None);
+        }
+        match tokio::time::timeout(timeout, self.tail.next()).await {
+            Ok(events) => Ok(Some(events?)),
+            Err(_) => Ok(Some(Vec::new())),
+        }
+    }
+
+    async fn is_finished(&self) -> Result<bool, StoreError> {
+        let plan = self.plan;
+        let look = self.store.read(move |tx| {
+            let now = tx.now()?;
+            let run = tx.run_of(plan)?;
+            if run.is_some_and(|run| run.expires_at > now) {
+                return Ok(false);
+            }
+            match tx.plan(plan) {
+                Ok(plan) => Ok(plan.position.is_terminal()),
+                Err(StoreError::NotFound { .. }) => Ok(true),
+                Err(error) => Err(error),
+            }
+        });
+        look.await
+    }
+
+    /// Returns the events that are there now, perhaps none.
+    pub async fn available_events(&mut self) -> Result<Vec<Event>, StoreError> {
+        self.tail.read_available().await
+    }
+}
