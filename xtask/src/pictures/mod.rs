@@ -28,23 +28,40 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = environment::workspace_root().join(FOLDER);
     match words[..] {
-        [] => write(&folder, &render_pictures()?),
-        ["--check"] => compare(&folder, &render_pictures()?),
-        _ => bail!("usage: cargo xtask pictures [--check]"),
+        [] => write(&folder, &render_pictures(&build()?)?),
+        ["--check"] => compare(&folder, &render_pictures(&build()?)?),
+        ["--check", "--no-build"] => compare(&folder, &render_pictures(&Programs::built())?),
+        _ => bail!("usage: cargo xtask pictures [--check [--no-build]]"),
+    }
+}
+
+/// The programs whose output is rendered.
+struct Programs {
+    agents: PathBuf,
+    story: PathBuf,
+}
+
+impl Programs {
+    /// Returns the programs that `cargo build` or `cargo test` left in the target folder.
+    fn built() -> Self {
+        let folder = environment::target_dir().join("debug");
+        Self {
+            agents: folder.join("agents"),
+            story: folder.join("examples/story"),
+        }
     }
 }
 
 /// Every picture of the documents, by the name of its file.
-fn render_pictures() -> Result<Vec<(&'static str, String)>> {
-    let (program, story) = build()?;
-    let fixture = PictureFixture::create(&program, &story)?;
+fn render_pictures(programs: &Programs) -> Result<Vec<(&'static str, String)>> {
+    let fixture = PictureFixture::create(&programs.agents, &programs.story)?;
     let pictures = fixture.pictures()?;
     let drawn = |(name, picture): (&'static str, Picture)| (name, picture.draw());
     Ok(pictures.into_iter().map(drawn).collect())
 }
 
 /// Builds the program and the `story` example.
-fn build() -> Result<(PathBuf, PathBuf)> {
+fn build() -> Result<Programs> {
     let root = environment::workspace_root();
     for target in [
         ["-p", "cleveragents-cli", "--bin", "agents"],
@@ -53,8 +70,7 @@ fn build() -> Result<(PathBuf, PathBuf)> {
         let mut cargo = process::cargo(&root);
         process::run(cargo.args(["build", "--locked", "--quiet"]).args(target))?;
     }
-    let built = environment::target_dir().join("debug");
-    Ok((built.join("agents"), built.join("examples/story")))
+    Ok(Programs::built())
 }
 
 fn write(folder: &Path, pictures: &[(&str, String)]) -> Result<()> {
