@@ -6,6 +6,7 @@ use cleveragents_domain::{NamespacedName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::PlanReference;
 use crate::request::{Request, RequestKind};
 
 /// Adds a rule in each of the given scopes, or in none if one fails. Without a scope the rule is
@@ -22,7 +23,7 @@ pub struct InvariantAdd {
     #[serde(default)]
     pub action: Vec<NamespacedName>,
     #[serde(default)]
-    pub plan: Vec<IdFragment>,
+    pub plan: Vec<PlanReference>,
 }
 
 /// Lists rules, newest first, or the effective rules of a project or plan, strongest first.
@@ -35,7 +36,7 @@ pub struct InvariantList {
     pub global: bool,
     pub project: Option<NamespacedName>,
     pub action: Option<NamespacedName>,
-    pub plan: Option<IdFragment>,
+    pub plan: Option<PlanReference>,
     pub limit: Option<usize>,
 }
 

@@ -45,7 +45,7 @@ pub use diff::PlanDiff;
 pub use errors::PlanErrors;
 pub use execute::PlanExecute;
 pub use explain::PlanExplain;
-pub use find::PlanFind;
+pub use find::{PlanFind, PlanFindRecent};
 pub use list::PlanList;
 pub use log::PlanLog;
 pub use owner::PlanOwner;

@@ -42,6 +42,7 @@ macro_rules! for_each_request {
             $crate::plan::PlanExecute,
             $crate::plan::PlanExplain,
             $crate::plan::PlanFind,
+            $crate::plan::PlanFindRecent,
             $crate::plan::PlanList,
             $crate::plan::PlanLog,
             $crate::plan::PlanPreviewApply,

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::definition_change::DefinitionChange;
 use crate::definition_text::DefinitionText;
+use crate::plan::PlanReference;
 use crate::request::{Request, RequestKind};
 use crate::tool::ToolType;
 
@@ -36,7 +37,7 @@ pub struct ValidationAttach {
     pub project: Option<NamespacedName>,
     /// Only this plan.
     #[serde(default)]
-    pub plan: Option<IdFragment>,
+    pub plan: Option<PlanReference>,
 }
 
 /// Detaches a validation from a resource. Its earlier results stay recorded.

@@ -5,10 +5,10 @@ mod list;
 mod remove;
 
 use cleveragents_api::invariant::{InvariantDetails, InvariantOrigin};
-use cleveragents_api::plan::PlanList;
+use cleveragents_api::plan::{PlanList, PlanReference};
 use cleveragents_api::project::ProjectList;
 use cleveragents_api::{ExitClass, NextStep};
-use cleveragents_domain::id::{IdFragment, PlanId};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Invariant, NamespacedName};
 use cleveragents_engine::invariants::{Rule, RuleOrigin};
 
@@ -16,8 +16,8 @@ use crate::failure::RequestError;
 use crate::services::Services;
 
 /// Returns the id of the plan that the user named.
-async fn plan_id(services: &Services, plan: &IdFragment) -> Result<PlanId, RequestError> {
-    let plan = services.lifecycle().find_plan(plan.clone()).await?;
+async fn plan_id(services: &Services, plan: &PlanReference) -> Result<PlanId, RequestError> {
+    let plan = services.lifecycle().find_plan(plan.0.clone()).await?;
     Ok(plan.identity.plan_id)
 }
 

@@ -16,6 +16,7 @@ mod gc;
 mod info;
 mod init;
 mod invariant;
+mod last_plan;
 mod man;
 mod plan;
 mod project;
@@ -31,14 +32,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
+use cleveragents_api::plan::PlanReference;
 use cleveragents_api::{Reply, Request};
 use cleveragents_app::{App, Handler};
 
+use crate::argument_types::PlanArgument;
 use crate::arguments::{Format, GlobalArguments};
 use crate::bootstrap::{Bootstrap, Watcher};
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputLines};
+use crate::plan_lookup::plan_reference;
 use crate::reserve;
 use crate::settings::{Locations, Settings};
 
@@ -50,6 +54,8 @@ pub enum Command {
     Init(init::InitArgs),
     Info(info::InfoArgs),
     Diagnostics(diagnostics::DiagnosticsArgs),
+    #[command(flatten)]
+    LastPlan(last_plan::LastPlanCommand),
     #[command(subcommand)]
     Action(action::ActionCommand),
     #[command(subcommand)]
@@ -143,6 +149,37 @@ impl CommandContext<'_> {
         bootstrap.open_for_requests(R::KIND)?.call(request)
     }
 
+    /// Sends a request about the plan that the user named and returns the reply.
+    pub fn call_for_plan<R: Request>(
+        &self,
+        plan: &PlanArgument,
+        request: impl FnOnce(PlanReference) -> R,
+    ) -> Result<Reply<R::Answer>, CommandFailure>
+    where
+        App: Handler<R>,
+    {
+        let bootstrap = self.bootstrap()?;
+        let app = bootstrap.open_for_requests(R::KIND)?;
+        let plan = plan_reference(&app, plan)?;
+        app.call(request(plan))
+    }
+
+    /// Sends a request about some plans, in the order of their names, and returns the reply.
+    pub fn call_for_plans<'p, R: Request>(
+        &self,
+        plans: impl IntoIterator<Item = &'p PlanArgument>,
+        request: impl FnOnce(Vec<PlanReference>) -> R,
+    ) -> Result<Reply<R::Answer>, CommandFailure>
+    where
+        App: Handler<R>,
+    {
+        let bootstrap = self.bootstrap()?;
+        let app = bootstrap.open_for_requests(R::KIND)?;
+        let plans = plans.into_iter().map(|plan| plan_reference(&app, plan));
+        let plans = plans.collect::<Result<_, _>>()?;
+        app.call(request(plans))
+    }
+
     /// Like [`call`](Self::call), for requests that free space: releases the reserve so that they
     /// work on a full disk.
     pub fn call_for_gc<R: Request>(&self, request: R) -> Result<Reply<R::Answer>, CommandFailure>
@@ -172,6 +209,7 @@ impl Command {
             | Self::Project(_)
             | Self::Resource(_)
             | Self::Plan(_)
+            | Self::LastPlan(_)
             | Self::Sandbox(_)
             | Self::Backup(_)
             | Self::Restore(_)
@@ -191,6 +229,7 @@ impl Command {
         match self {
             Self::Run(command) => command.output_mode(format),
             Self::Plan(command) => command.output_mode(format),
+            Self::LastPlan(command) => command.output_mode(format),
             _ => OutputMode::Answer,
         }
     }
@@ -214,6 +253,7 @@ impl Command {
             Self::Project(command) => command.run(context),
             Self::Resource(command) => command.run(context),
             Self::Plan(command) => command.run(context),
+            Self::LastPlan(command) => command.run(context),
             Self::Sandbox(command) => command.run(context),
             Self::Tool(command) => command.run(context),
             Self::Version(command) => command.run(),

@@ -19,6 +19,7 @@ pub mod logging;
 pub mod names;
 pub mod next_step;
 pub mod output;
+pub mod plan_lookup;
 pub mod process;
 pub mod progress;
 pub mod redact;

@@ -1,7 +1,8 @@
 //! Identifiers: ULIDs, one type per kind of entity so that they cannot be mixed up.
 //!
 //! The `Ids` port creates ids; this crate has no clock and no randomness. Users see the last eight
-//! characters and may type any unique prefix or suffix of at least four ([`IdFragment`]).
+//! characters and may type any unique prefix or suffix, of those or of the whole id, of at least four
+//! ([`IdFragment`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -136,14 +137,14 @@ fn short(ulid: Ulid) -> String {
     text[ID_LENGTH - SHORT_LENGTH..].to_owned()
 }
 
-/// A prefix or suffix of an id, as typed by a user.
+/// A prefix or suffix of an id or of its shown characters, as typed by a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IdFragment(String);
 
 fixed_schema! {
     IdFragment: {
-        "description": "An id, or at least four characters of either end of it.",
+        "description": "An id, or at least four characters of either end of it or of its last eight.",
         "type": "string",
         "minLength": 4,
         "maxLength": 26
@@ -156,9 +157,10 @@ impl IdFragment {
         &self.0
     }
 
-    /// Whether `id` begins or ends with this fragment.
+    /// Whether `id` or its shown characters begin or end with this fragment.
     pub fn matches(&self, id: &str) -> bool {
-        id.starts_with(&self.0) || id.ends_with(&self.0)
+        let shown = id.get(ID_LENGTH - SHORT_LENGTH..).unwrap_or_default();
+        id.starts_with(&self.0) || id.ends_with(&self.0) || shown.starts_with(&self.0)
     }
 }
 
@@ -233,6 +235,10 @@ mod tests {
         let fragment: IdFragment = "abcdef".parse().unwrap();
         assert!(fragment.matches(TEXT));
         assert!("01jz".parse::<IdFragment>().unwrap().matches(TEXT));
+        assert!(
+            "00ab".parse::<IdFragment>().unwrap().matches(TEXT),
+            "the shown prefix"
+        );
         assert!(!"zzzz".parse::<IdFragment>().unwrap().matches(TEXT));
         assert_eq!(serde_json::to_string(&fragment).unwrap(), "\"ABCDEF\"");
         assert_eq!(

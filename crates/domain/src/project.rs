@@ -106,6 +106,16 @@ impl AbsolutePath {
             .unwrap_or_default()
     }
 
+    /// Returns the folder that contains this path; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let end = self.0.iter().rposition(|byte| *byte == b'/')?;
+        match (end, self.0.len()) {
+            (0, 1) => None,
+            (0, _) => Some(Self(ROOT.to_vec())),
+            (end, _) => Some(Self(self.0[..end].to_vec())),
+        }
+    }
+
     /// Returns whether this path equals `other` or is inside it.
     pub fn is_within(&self, other: &Self) -> bool {
         match self.0.strip_prefix(other.0.as_slice()) {

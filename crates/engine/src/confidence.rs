@@ -270,7 +270,7 @@ fn familiarity(tx: &mut dyn Transaction, plan: &Plan) -> Result<Factor> {
 /// plans and no others are one half.
 fn familiarity_with(tx: &mut dyn Transaction, project: &NamespacedName) -> Result<(f64, String)> {
     let page = tx.list_plans(&PlanFilter {
-        project: Some(project.clone()),
+        projects: vec![project.clone()],
         limit: Some(0),
         ..PlanFilter::default()
     })?;

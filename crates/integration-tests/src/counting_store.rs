@@ -193,6 +193,7 @@ delegate! { Projects {
     fn delete_resource(resource: &Resource) -> Result<()>;
     fn link_resource(project: &NamespacedName, resource: &NamespacedName) -> Result<u64>;
     fn unlink_resource(project: &NamespacedName, resource: &NamespacedName) -> Result<u64>;
+    fn projects_at(path: &AbsolutePath) -> Result<Vec<NamespacedName>>;
     fn resources_of(project: &NamespacedName) -> Result<Vec<Resource>>;
 } }
 

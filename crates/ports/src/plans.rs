@@ -12,12 +12,13 @@ use cleveragents_domain::{ErrorRecord, NamespacedName, Phase, Plan, PlanState, T
 
 use super::Result;
 
-/// Selects plans; a field that is `None` matches every plan.
+/// Selects plans; a field that is `None` or empty matches every plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanFilter {
     pub phase: Option<Phase>,
     pub state: Option<PlanState>,
-    pub project: Option<NamespacedName>,
+    /// Plans on any of these projects; on any at all if there are none.
+    pub projects: Vec<NamespacedName>,
     pub action: Option<NamespacedName>,
     /// Maximum number of plans; no limit if `None`.
     pub limit: Option<u32>,
@@ -61,8 +62,8 @@ pub trait Plans {
     /// Returns the plan and locks it against changes and deletion until the transaction ends.
     fn plan_for_update(&mut self, id: PlanId) -> Result<Plan>;
 
-    /// Returns the plan whose id starts or ends with `fragment`. Fails with `Ambiguous` if several
-    /// match.
+    /// Returns the plan whose id or shown characters start or end with `fragment`. Fails with
+    /// `Ambiguous` if several match.
     fn find_plan(&mut self, fragment: &IdFragment) -> Result<Plan>;
 
     /// Updates the row if `plan.version` is the newest; returns the next version.

@@ -1,7 +1,7 @@
 //! Projects, resources and the links between them. Linking and deleting the linked items exclude
 //! each other, so there are no dangling links.
 
-use cleveragents_domain::{NamespacedName, Project, Resource};
+use cleveragents_domain::{AbsolutePath, NamespacedName, Project, Resource};
 
 use super::Result;
 
@@ -47,6 +47,10 @@ pub trait Projects {
         project: &NamespacedName,
         resource: &NamespacedName,
     ) -> Result<u64>;
+
+    /// Returns the names of the projects with a resource at exactly this path, in alphabetical
+    /// order.
+    fn projects_at(&mut self, path: &AbsolutePath) -> Result<Vec<NamespacedName>>;
 
     /// Returns the resources of a project, in the order in which they were linked.
     fn resources_of(&mut self, project: &NamespacedName) -> Result<Vec<Resource>>;

@@ -55,6 +55,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "repository file consents",
         sql: include_str!("../migrations/0008_repository_file_consents.sql"),
     },
+    Migration {
+        version: 9,
+        name: "shown ids",
+        sql: include_str!("../migrations/0009_shown_ids.sql"),
+    },
 ];
 
 /// The schema version that this program writes.

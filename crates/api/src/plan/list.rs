@@ -1,5 +1,7 @@
 //! `plan.list`
 
+use std::path::PathBuf;
+
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Phase, PlanState, Timestamp};
 use schemars::JsonSchema;
@@ -15,6 +17,8 @@ pub struct PlanList {
     pub phase: Option<Phase>,
     pub state: Option<PlanState>,
     pub project: Option<NamespacedName>,
+    /// Only plans on the projects of this folder, if it is inside a resource of any.
+    pub folder: Option<PathBuf>,
     pub action: Option<NamespacedName>,
     pub limit: Option<u32>,
     /// Only plans whose name, description or project matches this regular expression, ignoring
@@ -44,6 +48,8 @@ pub struct ListedPlan {
     pub id: PlanId,
     /// The time since its creation, until now or until it was finished, such as `1m 09s`.
     pub elapsed: String,
+    /// The task in words.
+    pub description: String,
     pub created_at: Timestamp,
 }
 
@@ -55,6 +61,8 @@ pub struct PlanFilters {
     pub project: Option<NamespacedName>,
     pub action: Option<NamespacedName>,
     pub pattern: Option<String>,
+    /// The projects of the folder that limits the list; `null` if none does.
+    pub folder_projects: Option<Vec<NamespacedName>>,
 }
 
 /// Counts over all plans that match, listed or not.

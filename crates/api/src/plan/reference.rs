@@ -8,12 +8,13 @@ use cleveragents_domain::id::{DecisionId, IdError, IdFragment, PlanId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A plan as the user names it: its id, at least four characters from either end of the id, or its
-/// full name, which ends in the last eight characters of the id.
+/// A plan as the user names it: its id, at least four characters from either end of the id or of its
+/// last eight characters, or its full name, which ends in those.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanReference(pub IdFragment);
 
-/// A decision as the user names it: its id, or at least four characters from either end of it.
+/// A decision as the user names it: its id, or at least four characters from either end of it or of
+/// its last eight characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionReference(pub IdFragment);
 
@@ -80,11 +81,11 @@ macro_rules! reference_as_text {
 
 reference_as_text!(
     PlanReference,
-    "The name or the id of a plan, or at least four characters from either end of the id."
+    "The name or the id of a plan, or at least four characters from either end of the id or of its last eight."
 );
 reference_as_text!(
     DecisionReference,
-    "The id of a decision, or at least four characters from either end of it."
+    "The id of a decision, or at least four characters from either end of it or of its last eight."
 );
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::{PlanCursor, PlanFilter, StoreError};
 
 use super::elapsed;
+use super::find::projects_around;
 use crate::action::unknown_action_failure;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
@@ -38,10 +39,17 @@ impl Handler<PlanList> for App {
             .as_deref()
             .map(NamePattern::parse)
             .transpose()?;
+        let folder_projects = match &request.folder {
+            Some(folder) => projects_around(&self.services, folder).await?,
+            None => Vec::new(),
+        };
         let filter = PlanFilter {
             phase: request.phase,
             state: request.state,
-            project: request.project.clone(),
+            projects: match &request.project {
+                Some(project) => vec![project.clone()],
+                None => folder_projects.clone(),
+            },
             action: request.action.clone(),
             ..PlanFilter::default()
         };
@@ -57,7 +65,15 @@ impl Handler<PlanList> for App {
         if found.total == 0 {
             check_names_exist(&self.services, &request).await?;
         }
-        Ok(page_reply(found, request, self.services.deps().clock.now()))
+        let filters = PlanFilters {
+            phase: request.phase,
+            state: request.state,
+            project: request.project,
+            action: request.action,
+            pattern: request.regex,
+            folder_projects: Some(folder_projects).filter(|it| !it.is_empty()),
+        };
+        Ok(page_reply(found, filters, self.services.deps().clock.now()))
     }
 }
 
@@ -140,7 +156,7 @@ fn matches(plan: &Plan, pattern: &NamePattern) -> bool {
     texts.iter().any(|text| pattern.matches(text))
 }
 
-fn page_reply(found: FoundPlans, request: PlanList, now: Timestamp) -> Reply<PlanPage> {
+fn page_reply(found: FoundPlans, filters: PlanFilters, now: Timestamp) -> Reply<PlanPage> {
     let count = |states: &[PlanState]| -> u64 {
         let counts = states.iter().map(|state| found.by_state.get(state));
         counts.flatten().sum()
@@ -162,13 +178,7 @@ fn page_reply(found: FoundPlans, request: PlanList, now: Timestamp) -> Reply<Pla
             .iter()
             .map(|plan| listed_plan(plan, now))
             .collect(),
-        filters: PlanFilters {
-            phase: request.phase,
-            state: request.state,
-            project: request.project,
-            action: request.action,
-            pattern: request.regex,
-        },
+        filters,
         summary,
     });
     let reply = reply.info(format!("{} listed", format_length(listed, "plan")));
@@ -183,6 +193,7 @@ fn listed_plan(plan: &Plan, now: Timestamp) -> ListedPlan {
         plan: PlanSummary::from(plan),
         id: plan.identity.plan_id,
         elapsed: format_duration(elapsed(plan, now)),
+        description: plan.brief.description.clone(),
         created_at: plan.timestamps.created_at,
     }
 }

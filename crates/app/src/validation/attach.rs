@@ -1,10 +1,10 @@
 //! `validation.attach`
 
+use cleveragents_api::plan::PlanReference;
 use cleveragents_api::validation::{ValidationAttach, ValidationAttached, ValidationDetach};
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::AttachmentScope;
 use cleveragents_domain::NamespacedName;
-use cleveragents_domain::id::IdFragment;
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_engine::validations::{
     AttachmentRequest, AttachmentView, ValidationRegistryError, read_arguments,
@@ -54,7 +54,7 @@ impl Handler<ValidationAttach> for App {
 async fn attachment_scope(
     services: &Services,
     project: Option<NamespacedName>,
-    plan: Option<IdFragment>,
+    plan: Option<PlanReference>,
 ) -> Result<AttachmentScope, RequestError> {
     match (project, plan) {
         (Some(_), Some(_)) => Err(RequestError::usage(
@@ -63,7 +63,7 @@ async fn attachment_scope(
         (Some(project), None) => Ok(AttachmentScope::Project(project)),
         (None, None) => Ok(AttachmentScope::Direct),
         (None, Some(plan)) => {
-            let found = services.lifecycle().find_plan(plan).await;
+            let found = services.lifecycle().find_plan(plan.0).await;
             let plan = found.map_err(|error| match error {
                 LifecycleError::Store(StoreError::NotFound { .. }) => {
                     with_list_step(error.into(), Entity::Plan)

@@ -198,6 +198,11 @@ impl AppContext<'_> {
         Ok(self.block_on(self.app().call(request, &self.caller()))?)
     }
 
+    /// Returns the directory that the program was started in, unless it was deleted.
+    pub fn working_directory(&self) -> Option<PathBuf> {
+        self.bootstrap.environment.working_directory.clone()
+    }
+
     /// Returns this process as the caller of a request, with the author from `GIT_AUTHOR_NAME` and
     /// `GIT_AUTHOR_EMAIL`.
     pub fn caller(&self) -> Caller {

@@ -31,11 +31,15 @@ mod use_action;
 mod verify;
 mod view;
 
-pub(crate) use apply::apply;
+pub(crate) use apply::{PlanApplyArgs, apply};
 pub(crate) use destination::DestinationArgs;
+pub(super) use diff::PlanDiffArgs;
 pub(crate) use execute::drive_view;
+pub(super) use log::PlanLogArgs;
 pub(crate) use progress::{PlanProgress, run_with_progress};
+pub(super) use status::PlanStatusArgs;
 pub(crate) use tree::tree_row;
+pub(super) use unapply::PlanUnapplyArgs;
 
 use clap::Subcommand;
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 /// Requests without a command of their own, with the reason.
 const WITHOUT_COMMAND: &[(&str, &str)] = &[
     ("plan.find", "sent by commands that ask about a plan first"),
+    ("plan.find_recent", "sent where the user types @last or @N"),
     ("plan.preview_apply", "sent before the question of an apply"),
     ("plan.preview_resume", "sent by `plan resume --dry-run`"),
 ];

@@ -180,7 +180,7 @@ pub(super) fn active_plans(tx: &mut dyn Transaction, name: &NamespacedName) -> R
     let mut active = Vec::new();
     for state in PlanState::ALL.iter().filter(|state| !state.is_terminal()) {
         let filter = PlanFilter {
-            project: Some(name.clone()),
+            projects: vec![name.clone()],
             state: Some(*state),
             ..PlanFilter::default()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::{
-    Invariant, InvariantScope, NamespacedName, PlanState, Project, Resource,
+    AbsolutePath, Invariant, InvariantScope, NamespacedName, PlanState, Project, Resource,
 };
 
 use super::ProjectService;
@@ -67,6 +67,23 @@ impl ProjectService {
             .await
     }
 
+    /// Returns the projects with a resource at `path`, or else at the nearest folder around it.
+    pub async fn projects_around(&self, path: AbsolutePath) -> Result<Vec<NamespacedName>> {
+        self.store
+            .read(move |tx| {
+                let mut next = Some(path.clone());
+                while let Some(path) = next {
+                    let found = tx.projects_at(&path)?;
+                    if !found.is_empty() {
+                        return Ok(found);
+                    }
+                    next = path.parent();
+                }
+                Ok(Vec::new())
+            })
+            .await
+    }
+
     /// Returns all projects and resources.
     pub async fn project_map(&self) -> Result<ProjectMap> {
         self.store.read(load_map).await
@@ -75,7 +92,7 @@ impl ProjectService {
 
 fn load_view(tx: &mut dyn Transaction, project: Project) -> Result<ProjectView> {
     let counts = PlanFilter {
-        project: Some(project.name.clone()),
+        projects: vec![project.name.clone()],
         limit: Some(0),
         ..PlanFilter::default()
     };

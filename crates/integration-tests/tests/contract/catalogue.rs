@@ -369,6 +369,8 @@ fn a_plan_is_found_by_either_end_of_its_id(backend: Backend) {
             ("01jc", two),
             ("bbbb", one),
             ("00DDDDDD", two),
+            ("00bb", one),
+            ("00DDD", two),
             ("01JAAAAAAA0000000000BBBBBB", one),
         ];
         for (fragment, id) in cases {

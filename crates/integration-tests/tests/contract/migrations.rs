@@ -116,7 +116,7 @@ fn a_database_of_schema_1_is_brought_up_to_date(backend: Backend) {
                 ),
             );
             let of_project = PlanFilter {
-                project: Some(name("local/bank")),
+                projects: vec![name("local/bank")],
                 ..PlanFilter::default()
             };
             let page = read(store, move |tx| tx.list_plans(&of_project)).await;

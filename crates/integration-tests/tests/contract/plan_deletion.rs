@@ -45,7 +45,7 @@ fn insert_rows(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
 async fn count_rows(store: &StoreHandle, plan: PlanId) -> usize {
     read(store, move |tx| {
         let filter = PlanFilter {
-            project: Some(name("local/shop")),
+            projects: vec![name("local/shop")],
             ..PlanFilter::default()
         };
         Ok(tx.decisions_of(plan)?.len()

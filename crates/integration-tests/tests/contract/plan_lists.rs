@@ -55,7 +55,11 @@ fn filters() -> Vec<(PlanFilter, Vec<usize>)> {
         ..PlanFilter::default()
     };
     let by_project = |text| PlanFilter {
-        project: Some(name(text)),
+        projects: vec![name(text)],
+        ..PlanFilter::default()
+    };
+    let by_projects = |texts: &[&str]| PlanFilter {
+        projects: texts.iter().map(|text| name(text)).collect(),
         ..PlanFilter::default()
     };
     let by_action = |text| PlanFilter {
@@ -76,6 +80,8 @@ fn filters() -> Vec<(PlanFilter, Vec<usize>)> {
         (by_project("shop"), vec![3, 1, 0]),
         (by_project("bank"), vec![3, 2, 0]),
         (by_project("team/shop"), vec![]),
+        (by_projects(&["shop", "bank"]), vec![3, 2, 1, 0]),
+        (by_projects(&["bank", "team/shop"]), vec![3, 2, 0]),
         (by_action("team/security-audit"), vec![3, 2, 1]),
         (by_all, vec![2]),
     ]
@@ -108,9 +114,14 @@ fn pages_follow_each_other_without_gap_or_repeat(backend: Backend) {
         for number in 0..10 {
             store_plan(&opened.store, plan(plan_id(), number / 2)).await;
         }
-        for project in [None, Some(name("local/shop"))] {
+        let lists = [
+            vec![],
+            vec![name("local/shop")],
+            vec![name("local/bank"), name("local/shop")],
+        ];
+        for projects in lists {
             let filter = PlanFilter {
-                project,
+                projects,
                 ..PlanFilter::default()
             };
             let all = list(&opened.store, filter.clone()).await;
@@ -166,7 +177,7 @@ fn a_move_changes_which_lists_a_plan_is_in(backend: Backend) {
 /// Filters that match all the sample plans.
 fn filters_matching_all() -> [PlanFilter; 4] {
     let asked = |project: Option<&str>, action: Option<&str>| PlanFilter {
-        project: project.map(name),
+        projects: project.map(name).into_iter().collect(),
         action: action.map(name),
         ..PlanFilter::default()
     };

@@ -1,6 +1,6 @@
 //! Resources: unique name and path, and no dangling links.
 
-use cleveragents_domain::{Resource, ResourceType};
+use cleveragents_domain::{AbsolutePath, Resource, ResourceType};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_referenced, assert_taken,
 };
@@ -15,6 +15,7 @@ contract! {
     a_taken_path_names_the_resource_that_has_it,
     concurrent_inserts_of_one_path_have_one_winner,
     links_are_ordered_and_deduplicated,
+    a_path_has_the_projects_of_its_resource,
     a_linked_resource_is_not_removed,
     concurrent_link_and_removal_leave_no_dangling_link,
 }
@@ -105,6 +106,33 @@ fn concurrent_inserts_of_one_path_have_one_winner(backend: Backend) {
         let (winner, refused) = assert_one_winner(answers);
         for error in refused {
             assert_taken::<()>(Err(error), ("the path", "/srv/wanted", &winner));
+        }
+    });
+}
+
+fn a_path_has_the_projects_of_its_resource(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    let store = &opened.store;
+    block_on(async {
+        for project in ["shop", "bank", "mine"] {
+            insert_project(store, project).await;
+        }
+        for (text, path) in [("all", b"/srv/all".as_slice()), ("one", b"/srv/all/one")] {
+            insert(store, &resource(text, path, 0)).await.unwrap();
+        }
+        for (project, resource) in [("shop", "all"), ("bank", "all"), ("mine", "one")] {
+            link(store, project, resource).await.unwrap();
+        }
+        for (path, expected) in [
+            (b"/srv/all".as_slice(), vec!["local/bank", "local/shop"]),
+            (b"/srv/all/one", vec!["local/mine"]),
+            (b"/srv", vec![]),
+        ] {
+            let path = AbsolutePath::from_bytes(path).unwrap();
+            let found = read(store, move |tx| tx.projects_at(&path)).await;
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected);
         }
     });
 }

@@ -245,7 +245,7 @@ fn concurrent_plan_use_and_project_deletion_have_one_winner(backend: Backend) {
             })
             .await;
             let filter = PlanFilter {
-                project: Some(project.clone()),
+                projects: vec![project.clone()],
                 ..PlanFilter::default()
             };
             let plans = fixture.lifecycle.list_plans(filter).await.unwrap().total;

@@ -29,11 +29,25 @@ impl PlanListQuery {
             conditions: Vec::new(),
             params: Vec::new(),
         };
-        if let Some(project) = &filter.project {
-            query.source = PROJECTS_WITH_PLANS;
-            query.state = "plan_projects.state";
-            query.order = ["plan_projects.created_at", "plan_projects.plan_id"];
-            query.add_equals("plan_projects.project", project.to_string());
+        match filter.projects.as_slice() {
+            [] => {}
+            [project] => {
+                query.source = PROJECTS_WITH_PLANS;
+                query.state = "plan_projects.state";
+                query.order = ["plan_projects.created_at", "plan_projects.plan_id"];
+                query.add_equals("plan_projects.project", project.to_string());
+            }
+            // A join would return a plan once for each of its projects.
+            several => {
+                let marks: Vec<String> = several
+                    .iter()
+                    .map(|project| query.bind(Param::from(project.to_string())))
+                    .collect();
+                query.conditions.push(format!(
+                    "plans.id IN (SELECT plan_id FROM plan_projects WHERE project IN ({}))",
+                    marks.join(", ")
+                ));
+            }
         }
         if let Some(action) = &filter.action {
             query.add_equals("plans.action", action.to_string());

@@ -5,7 +5,7 @@
 //! which prevents deadlocks.
 
 use cleveragents_domain::validation::AttachmentScopeKind;
-use cleveragents_domain::{InvariantScopeKind, NamespacedName, Project, Resource};
+use cleveragents_domain::{AbsolutePath, InvariantScopeKind, NamespacedName, Project, Resource};
 use cleveragents_ports::{Entity, Projects, Result, StoreError, UniqueKey};
 
 use super::StoreSession;
@@ -216,6 +216,17 @@ impl Projects for StoreSession<'_> {
             "DELETE FROM project_resources WHERE project_id = ?1 AND resource_id = ?2",
             params![project.id.to_string(), resource.id.to_string()],
         )
+    }
+
+    fn projects_at(&mut self, path: &AbsolutePath) -> Result<Vec<NamespacedName>> {
+        let rows = self.query(
+            "SELECT projects.name FROM resources \
+             JOIN project_resources ON project_resources.resource_id = resources.id \
+             JOIN projects ON projects.id = project_resources.project_id \
+             WHERE resources.path_hash = ?1 ORDER BY projects.name",
+            params![hash_text(&path.to_string())],
+        )?;
+        rows.iter().map(|row| row.parsed(0)).collect()
     }
 
     fn resources_of(&mut self, project: &NamespacedName) -> Result<Vec<Resource>> {

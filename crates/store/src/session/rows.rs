@@ -26,6 +26,9 @@ pub(super) struct VersionCheck {
     pub(super) sql: &'static str,
 }
 
+/// The shown characters of an id, as in the indexes of the tables whose ids users type.
+const SHOWN_ID: &str = "substr(id, 19)";
+
 /// A table whose ids users type.
 pub(super) struct IdLookup {
     pub(super) entity: Entity,
@@ -78,8 +81,8 @@ impl StoreSession<'_> {
         }
     }
 
-    /// Returns the rows whose id begins or ends with `fragment`, at most as many as are worth
-    /// listing.
+    /// Returns the rows whose id or shown characters begin or end with `fragment`, at most as many
+    /// as are worth listing.
     pub(super) fn rows_by_fragment(
         &mut self,
         lookup: &IdLookup,
@@ -87,7 +90,7 @@ impl StoreSession<'_> {
     ) -> Result<Vec<SqlRow>> {
         let sql = format!(
             "SELECT {} FROM {} WHERE (id >= ?1 AND id < ?2) OR (tail >= ?3 AND tail < ?4) \
-             ORDER BY id LIMIT {MAX_CANDIDATES}",
+             OR ({SHOWN_ID} >= ?1 AND {SHOWN_ID} < ?2) ORDER BY id LIMIT {MAX_CANDIDATES}",
             lookup.columns, lookup.table
         );
         let (head, tail) = (fragment.as_str(), reverse_id(fragment.as_str()));
@@ -102,8 +105,8 @@ impl StoreSession<'_> {
         )
     }
 
-    /// Returns the only row whose id begins or ends with `fragment`. Fails with the candidates if
-    /// there are several.
+    /// Returns the only row that matches `fragment`. Fails with the candidates if there are
+    /// several.
     pub(super) fn row_by_fragment(
         &mut self,
         lookup: &IdLookup,

@@ -50,12 +50,12 @@ pub struct InvariantAddArgs {
 
 impl InvariantAddArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(InvariantAdd {
+        let reply = context.call_for_plans(&self.plan, |plan| InvariantAdd {
             text: self.text.clone(),
             non_overridable: self.non_overridable,
             project: self.project.clone(),
             action: self.action.clone(),
-            plan: self.plan.iter().map(|plan| plan.0.clone()).collect(),
+            plan,
         })?;
         CommandAnswer::from_reply(reply, |added| {
             let rows = added.invariants.iter().map(view::row);

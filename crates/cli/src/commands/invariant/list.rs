@@ -53,12 +53,12 @@ pub struct InvariantListArgs {
 
 impl InvariantListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(InvariantList {
+        let reply = context.call_for_plans(&self.plan, |mut plans| InvariantList {
             effective: self.effective,
             global: self.global,
             project: self.project.clone(),
             action: self.action.clone(),
-            plan: self.plan.as_ref().map(|plan| plan.0.clone()),
+            plan: plans.pop(),
             limit: self.limit,
         })?;
         let total = reply.answer.summary.total;

@@ -12,14 +12,15 @@ use cleveragents_domain::id::PlanId;
 use super::destination::DestinationArgs;
 use super::execute::drive_view;
 use super::progress::{PlanProgress, run_with_progress};
-use super::view::{confirm_or_fail, find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::{confirm_or_fail, summary_cell};
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::confirmation::is_interactive;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
+use crate::plan_lookup::find_plan;
 use cleveragents_api::Reply;
 
 /// Apply a plan's changes
@@ -39,8 +40,7 @@ Examples:
   agents plan apply 4k2m9x0q --to patch fix-lint.patch
   agents plan apply 4k2m9x0q --mark-applied")]
 pub struct PlanApplyArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     #[command(flatten)]
@@ -76,7 +76,7 @@ impl PlanApplyArgs {
         let to = self.to.destination(context)?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
-        let plan = find(&app, &self.plan)?;
+        let plan = find_plan(&app, &self.plan)?;
         let id = plan.plan_id;
         if !matches!(plan.state, PlanState::Applied | PlanState::Cancelled) {
             let question = if self.mark_applied {

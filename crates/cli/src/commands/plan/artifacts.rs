@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_api::plan::PlanArtifacts;
 use cleveragents_api::plan::artifacts::{ArtifactKind, PlanArtifact};
 
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -19,16 +19,13 @@ Examples:
   agents plan artifacts 4k2m9x0q
   agents plan artifacts 4k2m9x0q --format json")]
 pub struct PlanArtifactsArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 }
 
 impl PlanArtifactsArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanArtifacts {
-            plan: self.plan.clone(),
-        })?;
+        let reply = context.call_for_plan(&self.plan, |plan| PlanArtifacts { plan })?;
         CommandAnswer::from_reply(reply, |page| view(&page.artifacts))
     }
 }

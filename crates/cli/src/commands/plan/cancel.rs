@@ -5,7 +5,7 @@ use cleveragents_api::plan::PlanCancel;
 use cleveragents_api::plan::cancel::CancelledPlan;
 
 use super::view::summary_cell;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -22,8 +22,7 @@ Examples:
   agents plan cancel 4k2m9x0q --reason 'wrong branch'
   agents plan cancel 4k2m9x0q --wait 0")]
 pub struct PlanCancelArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// The reason, for the record
@@ -42,8 +41,8 @@ pub struct PlanCancelArgs {
 
 impl PlanCancelArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanCancel {
-            plan: self.plan.clone(),
+        let reply = context.call_for_plan(&self.plan, |plan| PlanCancel {
+            plan,
             reason: Some(self.reason.clone()),
             wait: Some(self.wait),
         })?;

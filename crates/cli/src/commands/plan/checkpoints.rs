@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_api::plan::PlanCheckpoints;
 use cleveragents_api::plan::checkpoints::PlanCheckpoint;
 
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -21,16 +21,13 @@ Examples:
   agents plan checkpoints 4k2m9x0q
   agents plan checkpoints 4k2m9x0q --format json")]
 pub struct PlanCheckpointsArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 }
 
 impl PlanCheckpointsArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanCheckpoints {
-            plan: self.plan.clone(),
-        })?;
+        let reply = context.call_for_plan(&self.plan, |plan| PlanCheckpoints { plan })?;
         CommandAnswer::from_reply(reply, |page| {
             let rows = page.checkpoints.iter().map(row);
             OutputView::new().table("Checkpoints", &HEADERS, rows)

@@ -4,11 +4,12 @@ use clap::Args;
 use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanDelete;
 
-use super::view::{confirm_or_fail, find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::{confirm_or_fail, summary_cell};
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 
 /// Delete a finished plan
 ///
@@ -20,8 +21,7 @@ Examples:
   agents plan delete 4k2m9x0q
   agents plan delete 4k2m9x0q --yes")]
 pub struct PlanDeleteArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Do not ask for confirmation
@@ -33,7 +33,7 @@ impl PlanDeleteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
-        let plan = find(&app, &self.plan)?;
+        let plan = find_plan(&app, &self.plan)?;
         let question = format!("Delete {} and everything but its journal?", plan.name);
         confirm_or_fail(&question, self.yes, context, "nothing was deleted")?;
         // The plan that the question named, even if the reference matches another one by now.

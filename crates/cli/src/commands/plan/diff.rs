@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_api::plan::PlanDiff;
 use cleveragents_api::plan::diff::{DiffFile, DiffResource, FileStatus, PlanDiffAnswer};
 
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
@@ -23,8 +23,7 @@ Examples:
   agents plan diff 4k2m9x0q --patch | git apply --check
   agents plan diff 4k2m9x0q --patch --resource local/shop")]
 pub struct PlanDiffArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Show only the numbers of each file
@@ -48,11 +47,12 @@ impl PlanDiffArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let resource = self.resource.as_deref();
         let resource = resource.map(|text| names::parse_name("resource", text));
-        let reply = context.call(PlanDiff {
-            plan: self.plan.clone(),
+        let resource = resource.transpose()?;
+        let reply = context.call_for_plan(&self.plan, |plan| PlanDiff {
+            plan,
             patch: self.patch,
             files: self.files.clone(),
-            resource: resource.transpose()?,
+            resource,
         })?;
         CommandAnswer::from_reply(reply, |diff| self.view(diff))
     }

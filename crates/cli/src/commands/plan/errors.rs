@@ -5,17 +5,18 @@ use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanErrors;
 use cleveragents_api::plan::errors::PlanError;
 use cleveragents_app::plan::plan_error;
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventBody};
 
 use super::events::follow;
-use super::view::find;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::next_step;
 use crate::output::{CommandAnswer, OutputView, ReaderState, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 
 /// Show a plan's errors and how to recover from them
 ///
@@ -28,8 +29,7 @@ Examples:
   agents plan errors 4k2m9x0q --follow
   agents plan errors 4k2m9x0q --format json")]
 pub struct PlanErrorsArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Continue until the plan is finished
@@ -47,16 +47,14 @@ impl PlanErrorsArgs {
     }
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let request = PlanErrors {
-            plan: self.plan.clone(),
-        };
         let reply = if self.follow {
             let bootstrap = context.bootstrap()?;
             let app = bootstrap.open_for_requests(RequestKind::Read)?;
-            self.write_until_finished(&app, context)?;
-            app.call(request)?
+            let id = find_plan(&app, &self.plan)?.plan_id;
+            self.write_until_finished(&app, id, context)?;
+            app.call(PlanErrors { plan: id.into() })?
         } else {
-            context.call(request)?
+            context.call_for_plan(&self.plan, |plan| PlanErrors { plan })?
         };
         CommandAnswer::from_reply(reply, |history| {
             if self.follow || history.errors.is_empty() {
@@ -71,9 +69,9 @@ impl PlanErrorsArgs {
     fn write_until_finished(
         &self,
         app: &AppContext<'_>,
+        id: PlanId,
         context: &CommandContext<'_>,
     ) -> Result<(), CommandFailure> {
-        let id = find(app, &self.plan)?.plan_id;
         let output = self.output_mode(context.format);
         let show = |event: &Event| match parse_error_event(event) {
             Some(error) if output == OutputMode::Events => context.lines.json(&error),

@@ -8,12 +8,13 @@ use cleveragents_api::plan::execute::ExecutedPlan;
 
 use super::apply::applied_view;
 use super::progress::{PlanProgress, run_work, sandbox_rows};
-use super::view::{find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::summary_cell;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 
 /// Run a plan until it needs your approval
 ///
@@ -29,8 +30,7 @@ Examples:
   agents plan execute 4k2m9x0q --detach
   agents plan execute 4k2m9x0q --format json")]
 pub struct PlanExecuteArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Do not wait: queue the plan for `agents plan resume`
@@ -54,14 +54,14 @@ impl PlanExecuteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
+        let id = find_plan(&app, &self.plan)?.plan_id;
         let request = PlanExecute {
-            plan: self.plan.clone(),
+            plan: id.into(),
             detach: self.detach,
         };
         if self.detach {
             return CommandAnswer::from_reply(app.call(request)?, executed_view);
         }
-        let id = find(&app, &self.plan)?.plan_id;
         let progress = PlanProgress::new(self.events, context);
         let reply = run_work(&app, &progress, id, request)?;
         CommandAnswer::from_reply(reply, drive_view)

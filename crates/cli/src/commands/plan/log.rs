@@ -2,8 +2,8 @@
 
 use clap::Args;
 use cleveragents_api::RequestKind;
-use cleveragents_api::plan::PlanLog;
 use cleveragents_api::plan::log::{JournalEvent, JournalHead, JournalPage};
+use cleveragents_api::plan::{PlanLog, PlanReference};
 use cleveragents_domain::Event;
 use cleveragents_domain::id::PlanId;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ReaderState, format_count};
+use crate::plan_lookup::plan_reference;
 
 /// Number of events that one read returns.
 const PAGE: u64 = 1000;
@@ -31,7 +32,7 @@ Examples:
   agents plan log 4k2m9x0q --events --from-seq 12
   agents plan log 4k2m9x0q --limit 5 --format json")]
 pub struct PlanLogArgs {
-    /// The plan; of a deleted plan its whole id
+    /// The plan, such as @last; of a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
@@ -76,8 +77,8 @@ impl PlanLogArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let output = self.output_mode(context.format);
         if output == OutputMode::Answer && !self.follow {
-            let reply = context.call(PlanLog {
-                plan: self.plan.clone(),
+            let reply = context.call_for_plan(&self.plan, |plan| PlanLog {
+                plan,
                 from_seq: Some(self.from_seq),
                 limit: self.limit,
             })?;
@@ -92,42 +93,28 @@ impl PlanLogArgs {
             OutputMode::Events => context.lines.json(event),
             OutputMode::Answer => context.lines.cells(&events::cells(event)),
         };
-        let head = |from_seq| self.page(&app, from_seq, 1);
+        let plan = plan_reference(&app, &self.plan)?;
+        let page = |from_seq, limit| read_page(&app, &plan, from_seq, limit);
         if self.follow {
-            let id = head(self.from_seq)?.plan_id;
+            let id = page(self.from_seq, 1)?.plan_id;
             let show = |event: &Event| show(&event.into());
             let last = events::follow(&app, &context.lines, id, self.from_seq - 1, show)?;
-            return self.summary(last, &head(last + 1)?);
+            return self.summary(last, &page(last + 1, 1)?);
         }
-        let (last, page) = self.for_each_event(&app, show)?;
+        let (last, page) = self.for_each_event(page, show)?;
         self.summary(last, &page)
     }
 
-    /// Returns at most `limit` events of the journal.
-    fn page(
-        &self,
-        app: &AppContext<'_>,
-        from_seq: i64,
-        limit: u64,
-    ) -> Result<JournalPage, CommandFailure> {
-        let reply = app.call(PlanLog {
-            plan: self.plan.clone(),
-            from_seq: Some(from_seq),
-            limit: Some(limit),
-        })?;
-        Ok(reply.answer)
-    }
-
-    /// Calls `show` for each requested event; returns the last sequence number and the page that was
-    /// read last.
+    /// Calls `show` for each requested event, which `read` returns from a number on; returns the last
+    /// sequence number and the page that was read last.
     fn for_each_event(
         &self,
-        app: &AppContext<'_>,
+        read: impl Fn(i64, u64) -> Result<JournalPage, CommandFailure>,
         mut show: impl FnMut(&JournalEvent) -> Result<ReaderState, CommandFailure>,
     ) -> Result<(i64, JournalPage), CommandFailure> {
         let mut last = self.from_seq - 1;
         let mut left = self.limit.unwrap_or(u64::MAX);
-        let mut page = self.page(app, self.from_seq, PAGE.min(left))?;
+        let mut page = read(self.from_seq, PAGE.min(left))?;
         loop {
             for event in &page.events {
                 if show(event)? == ReaderState::Closed {
@@ -139,7 +126,7 @@ impl PlanLogArgs {
             if page.events.is_empty() || left == 0 {
                 return Ok((last, page));
             }
-            page = self.page(app, last + 1, PAGE.min(left))?;
+            page = read(last + 1, PAGE.min(left))?;
         }
     }
 
@@ -157,4 +144,19 @@ impl PlanLogArgs {
         let answer = CommandAnswer::new(&data, OutputView::new())?;
         Ok(answer.with_message(MessageLevel::Info, text))
     }
+}
+
+/// Returns at most `limit` events of the journal.
+fn read_page(
+    app: &AppContext<'_>,
+    plan: &PlanReference,
+    from_seq: i64,
+    limit: u64,
+) -> Result<JournalPage, CommandFailure> {
+    let reply = app.call(PlanLog {
+        plan: plan.clone(),
+        from_seq: Some(from_seq),
+        limit: Some(limit),
+    })?;
+    Ok(reply.answer)
 }

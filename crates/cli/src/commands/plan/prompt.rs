@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_api::plan::PlanPrompt;
 
 use super::view::summary_cell;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, excerpt};
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -19,8 +19,7 @@ Examples:
   agents plan prompt 4k2m9x0q 'keep the public interface as it is'
   agents plan prompt 4k2m9x0q yes")]
 pub struct PlanPromptArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// The text to send
@@ -30,8 +29,8 @@ pub struct PlanPromptArgs {
 
 impl PlanPromptArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanPrompt {
-            plan: self.plan.clone(),
+        let reply = context.call_for_plan(&self.plan, |plan| PlanPrompt {
+            plan,
             guidance: self.guidance.clone(),
         })?;
         CommandAnswer::from_reply(reply, |sent| {

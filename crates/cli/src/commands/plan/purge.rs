@@ -9,6 +9,7 @@ use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::plan_lookup::plan_reference;
 
 /// Erase payloads from a plan's journal, on the record
 ///
@@ -20,7 +21,7 @@ Examples:
   agents plan purge 4k2m9x0q --reason 'a customer asked us to'
   agents plan purge 4k2m9x0q --from-seq 12 --to-seq 12 --reason 'a password' --yes")]
 pub struct PlanPurgeArgs {
-    /// The plan; of a deleted plan its whole id
+    /// The plan, such as @last; of a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
@@ -47,7 +48,7 @@ impl PlanPurgeArgs {
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
         // A deleted plan has a journal, but is not found as a plan.
         let journal = app.call(PlanLog {
-            plan: self.plan.clone(),
+            plan: plan_reference(&app, &self.plan)?,
             from_seq: None,
             limit: Some(1),
         })?;

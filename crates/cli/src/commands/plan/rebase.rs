@@ -8,11 +8,12 @@ use cleveragents_app::plan::short_commit;
 use cleveragents_domain::ResourceType;
 
 use super::progress::{PlanProgress, run_with_progress};
-use super::view::{find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::summary_cell;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 
 /// Rebase a plan's result onto the current commits of its targets
 ///
@@ -27,8 +28,7 @@ Examples:
   agents plan rebase 4k2m9x0q
   agents plan rebase 4k2m9x0q --format json")]
 pub struct PlanRebaseArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 }
 
@@ -36,7 +36,7 @@ impl PlanRebaseArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
-        let id = find(&app, &self.plan)?.plan_id;
+        let id = find_plan(&app, &self.plan)?.plan_id;
         let progress = PlanProgress::new(false, context);
         let (handlers, caller) = (app.app(), app.caller());
         let work = handlers.call(PlanRebase { plan: id.into() }, &caller);

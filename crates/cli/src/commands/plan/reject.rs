@@ -5,7 +5,7 @@ use cleveragents_api::plan::PlanReject;
 use cleveragents_api::plan::reject::RejectedChange;
 
 use super::view::summary_cell;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
@@ -23,8 +23,7 @@ Examples:
   agents plan reject 4k2m9x0q docs/notes.md --why 'no notes were asked for'
   agents plan reject 4k2m9x0q src/cart.rs:2 --why 'the name was right' --resource local/shop")]
 pub struct PlanRejectArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// The file as `agents plan diff` shows it, and optionally the number of a hunk, counted from
@@ -45,11 +44,12 @@ impl PlanRejectArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let resource = self.resource.as_deref();
         let resource = resource.map(|text| names::parse_name("resource", text));
-        let reply = context.call(PlanReject {
-            plan: self.plan.clone(),
+        let resource = resource.transpose()?;
+        let reply = context.call_for_plan(&self.plan, |plan| PlanReject {
+            plan,
             part: self.part.clone(),
             why: self.why.clone(),
-            resource: resource.transpose()?,
+            resource,
         })?;
         CommandAnswer::from_reply(reply, view)
     }

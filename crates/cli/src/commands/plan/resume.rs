@@ -7,12 +7,13 @@ use cleveragents_api::plan::{PlanPreviewResume, PlanResume};
 
 use super::execute::drive_view;
 use super::progress::{PlanProgress, run_work};
-use super::view::{find, summary_cell};
-use crate::argument_types::{PlanArgument, parse_dollars};
+use super::view::summary_cell;
+use crate::argument_types::{PLAN_HELP, PlanArgument, parse_dollars};
 use crate::arguments::Format;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
+use crate::plan_lookup::find_plan;
 
 /// Resume a plan
 ///
@@ -28,8 +29,7 @@ Examples:
   agents plan resume 4k2m9x0q --max-usd 2.50
   agents plan resume 4k2m9x0q --events")]
 pub struct PlanResumeArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Only show what would run next
@@ -72,15 +72,14 @@ impl PlanResumeArgs {
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         if self.dry_run {
-            let plan = self.plan.clone();
-            let reply = context.call(PlanPreviewResume { plan })?;
+            let reply = context.call_for_plan(&self.plan, |plan| PlanPreviewResume { plan })?;
             return CommandAnswer::from_reply(reply, preview_view);
         }
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
-        let id = find(&app, &self.plan)?.plan_id;
+        let id = find_plan(&app, &self.plan)?.plan_id;
         let request = PlanResume {
-            plan: self.plan.clone(),
+            plan: id.into(),
             max_usd: self.budget.max_usd,
             max_tokens: self.budget.max_tokens,
             max_wall: self.budget.max_wall,

@@ -6,7 +6,7 @@ use cleveragents_api::plan::revert::RevertedPlan;
 use cleveragents_domain::Phase;
 
 use super::view::summary_cell;
-use crate::argument_types::{PlanArgument, parse_value};
+use crate::argument_types::{PLAN_HELP, PlanArgument, parse_value};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -21,8 +21,7 @@ Examples:
   agents plan revert 4k2m9x0q --reason 'the tests must stay as they are'
   agents plan revert 4k2m9x0q --to-phase strategize")]
 pub struct PlanRevertArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// The phase to return to; only `strategize` is valid
@@ -36,8 +35,8 @@ pub struct PlanRevertArgs {
 
 impl PlanRevertArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanRevert {
-            plan: self.plan.clone(),
+        let reply = context.call_for_plan(&self.plan, |plan| PlanRevert {
+            plan,
             to_phase: Some(self.to_phase),
             reason: Some(self.reason.clone()),
         })?;

@@ -2,15 +2,16 @@
 
 use clap::Args;
 use cleveragents_api::RequestKind;
-use cleveragents_api::plan::PlanRollback;
 use cleveragents_api::plan::rollback::RolledBackPlan;
+use cleveragents_api::plan::{PlanFind, PlanRollback};
 use cleveragents_app::plan::parse_checkpoint;
 
-use super::view::{confirm_or_fail, find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::{confirm_or_fail, summary_cell};
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
+use crate::plan_lookup::plan_reference;
 
 /// Restore a plan's sandboxes to a checkpoint
 ///
@@ -24,8 +25,7 @@ Examples:
   agents plan rollback 4k2m9x0q 3
   agents plan rollback 4k2m9x0q 01jz4q7x --yes")]
 pub struct PlanRollbackArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// The checkpoint: its number, its id, or at least four characters of either end of the id;
@@ -40,10 +40,11 @@ pub struct PlanRollbackArgs {
 
 impl PlanRollbackArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        parse_checkpoint(&self.checkpoint, &self.plan)?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
-        let plan = find(&app, &self.plan)?;
+        let plan = plan_reference(&app, &self.plan)?;
+        parse_checkpoint(&self.checkpoint, &plan)?;
+        let plan = app.call(PlanFind { plan })?.answer;
         let question = format!(
             "Roll plan {} back to checkpoint {}?",
             plan.name, self.checkpoint

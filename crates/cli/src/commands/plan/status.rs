@@ -6,7 +6,7 @@ use cleveragents_api::plan::status::{PhaseStatus, PlanStatusAnswer, PlanStop};
 use cleveragents_domain::PlanState;
 
 use super::view::summary_cell;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -20,16 +20,13 @@ Examples:
   agents plan status 4k2m9x0q
   agents plan status local/fix-lint-4k2m9x0q --format json")]
 pub struct PlanStatusArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 }
 
 impl PlanStatusArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanStatus {
-            plan: self.plan.clone(),
-        })?;
+        let reply = context.call_for_plan(&self.plan, |plan| PlanStatus { plan })?;
         CommandAnswer::from_reply(reply, view)
     }
 }

@@ -6,7 +6,7 @@ use cleveragents_api::plan::tree::{CurrentStrategy, PlanTreeAnswer, TreeDecision
 use cleveragents_domain::strategy::StrategyStep;
 
 use super::headline;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, TreeRow, ViewCell};
@@ -23,8 +23,7 @@ Examples:
   agents plan tree local/fix-all-00abcdef --show-superseded
   agents plan tree 00abcdef --format json | jq .data.summary")]
 pub struct PlanTreeArgs {
-    /// The plan: its id, at least four characters of either end of it, or its name
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Also show superseded decisions
@@ -34,8 +33,8 @@ pub struct PlanTreeArgs {
 
 impl PlanTreeArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanTree {
-            plan: self.plan.clone(),
+        let reply = context.call_for_plan(&self.plan, |plan| PlanTree {
+            plan,
             show_superseded: self.show_superseded,
         })?;
         CommandAnswer::from_reply(reply, view)

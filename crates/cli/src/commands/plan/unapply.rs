@@ -6,11 +6,12 @@ use cleveragents_api::plan::PlanUnapply;
 use cleveragents_api::plan::unapply::UnappliedPlan;
 
 use super::progress::{PlanProgress, run_with_progress};
-use super::view::{confirm_or_fail, find, summary_cell};
-use crate::argument_types::PlanArgument;
+use super::view::{confirm_or_fail, summary_cell};
+use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 
 /// Undo the changes of an applied plan
 ///
@@ -24,8 +25,7 @@ Examples:
   agents plan unapply 4k2m9x0q
   agents plan unapply 4k2m9x0q --yes")]
 pub struct PlanUnapplyArgs {
-    /// The plan: its name, its id, or at least four characters of either end of the id
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = PLAN_HELP)]
     plan: PlanArgument,
 
     /// Do not ask for confirmation
@@ -37,7 +37,7 @@ impl PlanUnapplyArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
-        let plan = find(&app, &self.plan)?;
+        let plan = find_plan(&app, &self.plan)?;
         let id = plan.plan_id;
         let question = format!("Undo the changes that plan {} applied?", plan.name);
         confirm_or_fail(&question, self.yes, context, "nothing was undone")?;

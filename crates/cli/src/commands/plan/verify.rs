@@ -29,8 +29,8 @@ pub struct PlanVerifyArgs {
 
 impl PlanVerifyArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(PlanVerify {
-            plan: self.plan.clone(),
+        let reply = context.call_for_plan(&self.plan, |plan| PlanVerify {
+            plan,
             expect: self.expect.clone(),
         })?;
         CommandAnswer::from_reply(reply, |journal| {

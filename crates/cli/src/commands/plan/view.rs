@@ -1,24 +1,13 @@
 //! Lookup and display of plans, shared by all verbs.
 
-use cleveragents_api::plan::{PlanFind, PlanSummary};
+use cleveragents_api::plan::PlanSummary;
 use cleveragents_app::plan::describe_waiting;
 use cleveragents_domain::PlanState;
 
-use crate::argument_types::PlanArgument;
-use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{Tone, ViewCell};
-
-/// Finds the plan that the user named.
-pub(crate) fn find(
-    app: &AppContext<'_>,
-    plan: &PlanArgument,
-) -> Result<PlanSummary, CommandFailure> {
-    let request = PlanFind { plan: plan.clone() };
-    Ok(app.call(request)?.answer)
-}
 
 /// Asks before something is deleted. Without a terminal, running the command counts as consent.
 pub(super) fn confirm_or_fail(

@@ -33,9 +33,9 @@ pub struct SandboxListArgs {
 
 impl SandboxListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let reply = context.call(SandboxList {
+        let reply = context.call_for_plans(&self.plan, |mut plans| SandboxList {
             state: self.state,
-            plan: self.plan.clone(),
+            plan: plans.pop(),
         })?;
         CommandAnswer::from_reply(reply, |page| match page.sandboxes.len() {
             0 => OutputView::new(),

@@ -50,12 +50,12 @@ impl ValidationAttachArgs {
         let project = project
             .map(|text| names::parse_name("project", text))
             .transpose()?;
-        let reply = context.call(ValidationAttach {
+        let reply = context.call_for_plans(&self.plan, |mut plans| ValidationAttach {
             resource,
             validation,
             args: self.args.clone(),
             project,
-            plan: self.plan.as_ref().map(|plan| plan.0.clone()),
+            plan: plans.pop(),
         })?;
         CommandAnswer::from_reply(reply, |answer| {
             view::attachment_panel("Validation Attached", &answer.validation_attached)

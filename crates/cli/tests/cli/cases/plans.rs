@@ -97,6 +97,9 @@ pub(super) const CASES: &[SnapshotCase] = &[
         &["plan", "status", "zzzzzzzz"],
         with_decisions,
     ),
+    case("status", "", &["status", PLAN], with_decisions),
+    case("status", "no-plan", &["status"], with_decisions),
+    case("log", "", &["log", PLAN, "--limit", "5"], with_decisions),
     case(
         "plan cancel",
         "",

@@ -11,6 +11,12 @@ pub(super) const CASES: &[SnapshotCase] = &[
         with_executed_plan,
     ),
     case(
+        "diff",
+        "",
+        &["diff", PLAN_PLACEHOLDER, "--stat"],
+        with_executed_plan,
+    ),
+    case(
         "plan diff",
         "stat",
         &["plan", "diff", PLAN_PLACEHOLDER, "--stat"],

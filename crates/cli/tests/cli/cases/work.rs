@@ -38,6 +38,12 @@ pub(super) const CASES: &[SnapshotCase] = &[
         with_executed_plan,
     ),
     case(
+        "apply",
+        "",
+        &["apply", PLAN_PLACEHOLDER, "--yes"],
+        with_executed_plan,
+    ),
+    case(
         "plan apply",
         "too-early",
         &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
@@ -107,6 +113,12 @@ pub(super) const CASES: &[SnapshotCase] = &[
         "plan unapply",
         "",
         &["plan", "unapply", PLAN_PLACEHOLDER, "--yes"],
+        with_applied_plan,
+    ),
+    case(
+        "undo",
+        "",
+        &["undo", PLAN_PLACEHOLDER, "--yes"],
         with_applied_plan,
     ),
     case(

@@ -175,7 +175,7 @@ impl PlanDatabase {
         let id = self.plan.identity.plan_id;
         let list = |project: Option<&str>| PlanFilter {
             limit: Some(LIMIT),
-            project: project.map(name),
+            projects: project.map(name).into_iter().collect(),
             ..PlanFilter::default()
         };
         let begun = Instant::now();
