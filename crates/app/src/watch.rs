@@ -102,8 +102,16 @@ impl PlanWatch {
         look.await
     }
 
-    /// Returns the events that are there now, perhaps none.
+    /// Returns all events that are there now, perhaps none.
     pub async fn available_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        self.tail.read_available().await
+        let mut events = Vec::new();
+        // One read returns a limited number.
+        loop {
+            let more = self.tail.read_available().await?;
+            if more.is_empty() {
+                return Ok(events);
+            }
+            events.extend(more);
+        }
     }
 }

@@ -50,5 +50,6 @@ mod stopped_process;
 mod syscall_kills;
 mod tripwires;
 mod untrusted_repository;
+mod watching;
 mod worker_kills;
 mod world;
