@@ -69,6 +69,10 @@ async fn drive_apply(
     plan: Plan,
     caller: &Caller,
 ) -> Result<Reply<DriveAnswer>, RequestError> {
+    // The request is stored, so stopping before the claim loses nothing.
+    if caller.has_cancelled() {
+        return Err(interrupted_failure(plan.identity.plan_id));
+    }
     let outcome = services.apply_service(caller)?.drive(plan).await?;
     applied_reply(services, &outcome).await
 }

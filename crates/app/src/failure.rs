@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 pub use conflicts::apply_conflict_failure;
 pub use execution::interrupted_failure;
+pub(crate) use execution::interrupted_request_failure;
 pub use lifecycle::no_model_failure;
 pub use registries::{name_taken_failure, unknown_name_failure};
 pub use trust::not_trusted_failure;

@@ -4,7 +4,7 @@ use cleveragents_api::actor::ActorValidate;
 use cleveragents_api::plan::{
     PlanList, PlanLog, PlanReject, PlanRevert, PlanRollback, PlanUnapply, PlanVerify,
 };
-use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_api::{ExitClass, NextStep, Request};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Plan, PlanState, ResourcePath};
@@ -34,6 +34,14 @@ pub fn interrupted_failure(plan: PlanId) -> RequestError {
     .kind("interrupted")
     .hint(resume_step(plan))
     .with("plan_id", json!(plan))
+}
+
+/// Returns the failure of a request that got the stop signal before it changed anything.
+pub(crate) fn interrupted_request_failure<R: Request>(plan: PlanId, request: &R) -> RequestError {
+    RequestError::new(ExitClass::Interrupted, "interrupted before it began")
+        .kind("interrupted")
+        .hint(NextStep::send(request))
+        .with("plan_id", json!(plan))
 }
 
 impl From<ExecutionError> for RequestError {

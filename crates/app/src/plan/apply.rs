@@ -17,8 +17,8 @@ use super::elapsed;
 use super::work::{PlanWork, cost};
 use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
-use crate::failure::RequestError;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
+use crate::failure::{RequestError, interrupted_request_failure};
 use crate::next_steps::{diff_step, revert_step};
 use crate::plan::find::find_plan;
 use crate::plan::result_warnings::result_secret_warnings;
@@ -36,6 +36,10 @@ impl Handler<PlanApply> for App {
             .await?
             .identity
             .plan_id;
+        // The recovery of other applies may have taken long.
+        if caller.has_cancelled() {
+            return Err(interrupted_request_failure(id, &request));
+        }
         let service = self.services.apply_service(caller)?;
         let destination = request.to.unwrap_or(Destination::Current);
         let apply = apply_request(id, destination, caller);

@@ -8,7 +8,7 @@ use cleveragents_engine::applying::Unapplied;
 
 use crate::app::{App, Caller, Handler};
 use crate::execution::apply_request;
-use crate::failure::{RequestError, apply_conflict_failure};
+use crate::failure::{RequestError, apply_conflict_failure, interrupted_request_failure};
 use crate::plan::find::find_plan;
 
 impl Handler<PlanUnapply> for App {
@@ -21,6 +21,10 @@ impl Handler<PlanUnapply> for App {
             .await?
             .identity
             .plan_id;
+        // The recovery of other applies may have taken long.
+        if caller.has_cancelled() {
+            return Err(interrupted_request_failure(id, &request));
+        }
         let apply = apply_request(id, Destination::Current, caller);
         let again = NextStep::send(&PlanUnapply { plan: id.into() });
         let (plan, apply, text) = match self.services.apply_service(caller)?.unapply(&apply).await?

@@ -21,6 +21,7 @@ mod filters;
 mod full_disk;
 mod gates;
 mod guards;
+mod interrupts;
 mod kill_at_step;
 mod kill_points;
 mod limits;
