@@ -156,7 +156,8 @@ impl App {
     }
 
     /// Finishes or aborts the applies that dead processes left unfinished, as a request that writes
-    /// does first.
+    /// does first. A front end calls it before it asks the user about an apply, so that the
+    /// question is about the plan as it is then.
     pub async fn recover_applies(&self, caller: &Caller) -> Result<(), StoreError> {
         recover_applies(&self.services, None, caller).await
     }

@@ -29,14 +29,12 @@ pub(crate) async fn recover_applies(
             Ok(recovery) => {
                 recovery.done.iter().for_each(warn_recovered);
                 for failure in recovery.failed {
-                    tracing::warn!("an apply could not be finished: {failure}");
+                    warn_failed(services, &failure.to_string());
                 }
             }
             // Only logged: the request that the user sent is independent of the applies of other
             // plans.
-            Err(failure) => {
-                tracing::warn!("an apply could not be finished: {}", failure.message);
-            }
+            Err(failure) => warn_failed(services, &failure.message),
         }
     }
     let others = left.iter().filter(|it| it.worker != ApplyWorker::Gone);
@@ -64,12 +62,25 @@ async fn find_unfinished_applies(services: &Services) -> Result<Vec<UnfinishedAp
     unfinished_applies(services.store(), &services.runs(), &services.deps().node).await
 }
 
-/// Logs an unfinished apply, once for all requests of this process.
+/// Logs an unfinished apply.
 fn warn_unfinished(services: &Services, apply: &UnfinishedApply) {
-    if let Some(text) = describe_unfinished(services, apply)
-        // `run` sends several requests, and each of them finds the same unfinished apply.
-        && services.process_state().warnings.is_new(&text)
-    {
+    if let Some(text) = describe_unfinished(services, apply) {
+        warn_once(services, &text);
+    }
+}
+
+/// Logs an apply whose recovery failed.
+fn warn_failed(services: &Services, reason: &str) {
+    warn_once(
+        services,
+        &format!("an apply could not be finished: {reason}"),
+    );
+}
+
+/// Logs a warning once for all requests of this process. `run` sends several requests, and each of
+/// them finds the same unfinished apply.
+fn warn_once(services: &Services, text: &str) {
+    if services.process_state().warnings.is_new(text) {
         tracing::warn!("{text}");
     }
 }

@@ -46,6 +46,8 @@ impl Request for PlanPreviewApply {
 pub struct ApplyPreview {
     #[serde(flatten)]
     pub plan: PlanSummary,
+    /// Whether an apply of the plan has begun and not ended: some files may be changed already.
+    pub has_begun: bool,
     /// One warning for each known secret that the plan wrote into a file.
     pub secret_warnings: Vec<String>,
 }

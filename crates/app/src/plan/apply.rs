@@ -9,7 +9,7 @@ use cleveragents_api::plan::{PlanApply, PlanUnapply};
 use cleveragents_api::{ExitClass, NextStep, Reply};
 use cleveragents_domain::apply_record::{ApplyRecord, Destination};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
-use cleveragents_domain::{Plan, ResourceType};
+use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, Position, ResourceType};
 use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome};
 use serde_json::json;
 
@@ -64,7 +64,7 @@ impl Handler<PlanApply> for App {
 }
 
 impl Handler<PlanPreviewApply> for App {
-    // The apply that the user is asked about recovers or reports.
+    // Sent after `App::recover_applies`, and the apply that the user is asked about recovers too.
     const RECOVERY: RecoveryPolicy = RecoveryPolicy::ByHandler;
 
     async fn handle(
@@ -76,9 +76,19 @@ impl Handler<PlanPreviewApply> for App {
         let id = plan.identity.plan_id;
         Ok(Reply::new(ApplyPreview {
             plan: (&plan).into(),
+            has_begun: has_begun(plan.position),
             secret_warnings: result_secret_warnings(&self.services, id).await?,
         }))
     }
+}
+
+/// Returns whether an apply of the plan is in progress, was interrupted, or stopped after its
+/// decision.
+fn has_begun(at: Position) -> bool {
+    at.phase() == Phase::Apply
+        && !at.is_terminal()
+        && (at.state() == PlanState::Processing
+            || at.point_of_no_return() == PointOfNoReturn::Passed)
 }
 
 /// Returns the reply for a plan that was applied.

@@ -15,7 +15,7 @@ use crate::failure::{RequestError, display_path};
 use crate::services::Services;
 
 impl Handler<PlanFind> for App {
-    // The request that follows recovers or reports unfinished applies.
+    // The request that follows recovers, aborts or reports unfinished applies.
     const RECOVERY: RecoveryPolicy = RecoveryPolicy::ByHandler;
 
     async fn handle(

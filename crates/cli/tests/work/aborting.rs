@@ -3,7 +3,7 @@
 
 use cleveragents_cli::bootstrap::ApplyStep;
 
-use crate::kill_at_step::{WorldSnapshot, kill_at_step};
+use crate::kill_at_step::{WorldSnapshot, kill_at_step, kill_when_reached};
 use crate::manual_recovery::set_up_stuck_apply;
 use crate::world::{BASE, TRUSTED, TestWorld};
 
@@ -15,11 +15,7 @@ const EDIT: &str = "\
 /// Kills an apply when it reaches this step for the first time.
 fn kill_apply_at(world: &TestWorld, plan: &str, folders: &[&str], step: ApplyStep) {
     let words = ["plan", "apply", plan, "--yes"];
-    let snapshot = WorldSnapshot::capture(world, folders);
-    let steps = kill_at_step(world, &words, 0).steps;
-    snapshot.restore();
-    let number = steps.iter().position(|it| *it == step).unwrap() + 1;
-    assert!(kill_at_step(world, &words, number).killed);
+    kill_when_reached(world, &words, folders, step);
 }
 
 /// Sets up a decided apply of which nothing was written before the user changed the same line.

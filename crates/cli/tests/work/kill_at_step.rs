@@ -111,6 +111,21 @@ pub(crate) fn kill_at_step(world: &TestWorld, words: &[&str], step: usize) -> Ki
     }
 }
 
+/// Runs a command that dies when it reaches this step for the first time. The folders are those
+/// that it changes.
+pub(crate) fn kill_when_reached(
+    world: &TestWorld,
+    words: &[&str],
+    folders: &[&str],
+    step: ApplyStep,
+) {
+    let snapshot = WorldSnapshot::capture(world, folders);
+    let steps = kill_at_step(world, words, 0).steps;
+    snapshot.restore();
+    let number = steps.iter().position(|it| *it == step).unwrap() + 1;
+    assert!(kill_at_step(world, words, number).killed);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_methods,

@@ -43,6 +43,7 @@ mod models;
 mod plan_reads;
 mod postgres;
 mod profiles;
+mod questions;
 mod rebasing;
 mod rollback;
 mod run_command;

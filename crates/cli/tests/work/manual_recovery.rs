@@ -7,7 +7,7 @@ use std::path::Path;
 use cleveragents_cli::bootstrap::ApplyStep;
 
 use crate::event_follower::{is_process_running, wait_until_true};
-use crate::kill_at_step::{WorldSnapshot, kill_at_step};
+use crate::kill_at_step::kill_when_reached;
 use crate::world::{BASE, TRUSTED, TestWorld};
 
 const EDIT: &str = "\
@@ -19,11 +19,8 @@ const EDIT: &str = "\
 /// commit that changes the same file.
 pub(crate) fn set_up_stuck_apply(world: &TestWorld, plan: &str) {
     let words = ["plan", "apply", plan, "--yes"];
-    let snapshot = WorldSnapshot::capture(world, &["home", "shop"]);
-    let steps = kill_at_step(world, &words, 0).steps;
-    let written = steps.iter().position(|it| *it == ApplyStep::IndexReplaced);
-    snapshot.restore();
-    assert!(kill_at_step(world, &words, written.unwrap() + 1).killed);
+    let folders = ["home", "shop"];
+    kill_when_reached(world, &words, &folders, ApplyStep::IndexReplaced);
     let (shop, other) = (world.path("shop"), world.path("other"));
     let add = [
         "worktree",

@@ -5,13 +5,13 @@ use cleveragents_api::RequestKind;
 use cleveragents_api::plan::apply::AppliedPlan;
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::{PlanApply, PlanPreviewApply, PlanSummary};
-use cleveragents_domain::PlanState;
 use cleveragents_domain::apply_record::{ApplyPartState, Destination};
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Phase, PlanState};
 
 use super::destination::DestinationArgs;
 use super::execute::drive_view;
-use super::progress::{PlanProgress, run_with_progress};
+use super::progress::{PlanProgress, find_before_question, run_with_progress};
 use super::view::{confirm_or_fail, summary_cell};
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
@@ -20,7 +20,6 @@ use crate::commands::{CommandContext, OutputMode};
 use crate::confirmation::is_interactive;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
-use crate::plan_lookup::find_plan;
 use cleveragents_api::Reply;
 
 /// Apply a plan's changes
@@ -76,42 +75,46 @@ impl PlanApplyArgs {
         let to = self.to.destination(context)?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
-        let plan = find_plan(&app, &self.plan)?;
+        let progress = PlanProgress::new(self.events, context);
+        let is_asking = !self.yes && is_interactive(context.environment);
+        let plan = find_before_question(&app, &progress, &self.plan, is_asking)?;
         let id = plan.plan_id;
-        if !matches!(plan.state, PlanState::Applied | PlanState::Cancelled) {
-            let question = if self.mark_applied {
-                format!("Mark plan {} as applied without changing files?", plan.name)
-            } else {
-                self.apply_question(&app, &plan, context)
-            };
-            confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
+        if is_asking && !matches!(plan.state, PlanState::Applied | PlanState::Cancelled) {
+            let (question, refused) = self.question(&app, &plan);
+            progress.suspend(|| confirm_or_fail(&question, self.yes, context, refused))?;
         }
         let request = PlanApply {
             plan: id.into(),
             to: Some(to).filter(|it| *it != Destination::Current),
             mark_applied: self.mark_applied,
         };
-        let progress = PlanProgress::new(self.events, context);
         CommandAnswer::from_reply(apply(&app, &progress, id, request)?, drive_view)
     }
 
-    /// Returns the question, after the facts that the user needs for the answer.
-    fn apply_question(
-        &self,
-        app: &AppContext<'_>,
-        plan: &PlanSummary,
-        context: &CommandContext<'_>,
-    ) -> String {
-        let question = format!("Apply plan {}?", plan.name);
-        if self.yes || !is_interactive(context.environment) {
-            return question;
+    /// Returns the question, after the facts that the user needs for the answer, and the message
+    /// if the answer is no.
+    fn question(&self, app: &AppContext<'_>, plan: &PlanSummary) -> (String, &'static str) {
+        let name = &plan.name;
+        if self.mark_applied {
+            let question = format!("Mark plan {name} as applied without changing files?");
+            return (question, "the plan was not marked as applied");
         }
         // Why a result cannot be read is said by the apply itself.
         let preview = app.call(PlanPreviewApply {
             plan: plan.plan_id.into(),
         });
-        let warnings = preview.map_or_else(|_| Vec::new(), |it| it.answer.secret_warnings);
-        [warnings, vec![question]].concat().join("\n")
+        let (has_begun, mut lines) = match preview {
+            Ok(preview) => (preview.answer.has_begun, preview.answer.secret_warnings),
+            Err(_) => (plan.phase == Phase::Apply, Vec::new()),
+        };
+        if has_begun {
+            lines.push("its apply has begun: some files may be changed already".to_owned());
+            lines.push(format!("Continue the apply of plan {name}?"));
+            (lines.join("\n"), "the apply was not continued")
+        } else {
+            lines.push(format!("Apply plan {name}?"));
+            (lines.join("\n"), "nothing was applied")
+        }
     }
 }
 

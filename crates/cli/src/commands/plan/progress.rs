@@ -6,18 +6,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::log::JournalEvent;
-use cleveragents_api::plan::{PlanResume, PlanSandbox};
+use cleveragents_api::plan::{PlanResume, PlanSandbox, PlanSummary};
 use cleveragents_api::{Failure, NextStep, Reply, Request};
+use cleveragents_app::failure::RequestError;
 use cleveragents_app::watch::WatchItem;
 use cleveragents_app::{App, Handler};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::progress::Progress;
 use cleveragents_domain::{Event, EventBody, EventKind};
 
+use crate::argument_types::PlanArgument;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{OutputLines, Tone, ViewCell};
+use crate::plan_lookup::find_plan;
 use crate::progress::ProgressLine;
 use crate::signals::SignalListener;
 
@@ -202,6 +205,29 @@ pub(crate) fn run_with_progress<T>(
         }
         Ok(done?)
     })
+}
+
+/// Finds the plan that the user is asked about, after the recovery of unfinished applies: a dead
+/// process may have left this plan half applied. If no question is asked, the request recovers.
+pub(super) fn find_before_question(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
+    plan: &PlanArgument,
+    is_asking: bool,
+) -> Result<PlanSummary, CommandFailure> {
+    let found = find_plan(app, plan)?;
+    if !is_asking {
+        return Ok(found);
+    }
+    let id = found.plan_id;
+    let (handlers, caller) = (app.app(), app.caller());
+    let recovery = async {
+        let recovered = handlers.recover_applies(&caller).await;
+        recovered.map_err(|error| RequestError::from(error).into())
+    };
+    run_with_progress(app, progress, id, recovery)?;
+    app.check_not_interrupted(id)?;
+    find_plan(app, &PlanArgument::Reference(id.into()))
 }
 
 /// Returns the failure after a second Ctrl-C: the work is dropped, and the plan is left as after a

@@ -4,14 +4,15 @@ use clap::Args;
 use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanUnapply;
 use cleveragents_api::plan::unapply::UnappliedPlan;
+use cleveragents_domain::PlanState;
 
-use super::progress::{PlanProgress, run_with_progress};
+use super::progress::{PlanProgress, find_before_question, run_with_progress};
 use super::view::{confirm_or_fail, summary_cell};
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
+use crate::confirmation::is_interactive;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
-use crate::plan_lookup::find_plan;
 
 /// Undo the changes of an applied plan
 ///
@@ -37,11 +38,16 @@ impl PlanUnapplyArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
-        let plan = find_plan(&app, &self.plan)?;
-        let id = plan.plan_id;
-        let question = format!("Undo the changes that plan {} applied?", plan.name);
-        confirm_or_fail(&question, self.yes, context, "nothing was undone")?;
         let progress = PlanProgress::new(false, context);
+        let is_asking = !self.yes && is_interactive(context.environment);
+        let plan = find_before_question(&app, &progress, &self.plan, is_asking)?;
+        let id = plan.plan_id;
+        if plan.state != PlanState::Unapplied {
+            let question = format!("Undo the changes that plan {} applied?", plan.name);
+            // Not that nothing was undone: an earlier unapply may have stopped half way.
+            let refused = "the plan was not unapplied";
+            progress.suspend(|| confirm_or_fail(&question, self.yes, context, refused))?;
+        }
         let (handlers, caller) = (app.app(), app.caller());
         let work = handlers.call(PlanUnapply { plan: id.into() }, &caller);
         CommandAnswer::from_reply(run_with_progress(&app, &progress, id, work)?, view)
