@@ -45,6 +45,7 @@ fn steps(record: &mut CiStepLog) -> Result<()> {
                 .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
         )
     })?;
+    record.step("mutants build", || mutants::run(&["--build".to_owned()]))?;
     record.step("test", || testing::run(&[]))?;
     record.step("attack", || {
         // The tests have just built it; a build of its own would differ in features only.

@@ -28,9 +28,11 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]          all tests, with a temporary PostgreSQL; ARGS go to `cargo test` and narrow the run
-  ci                      fmt, clippy, tidy, docs, test, attack, pictures, mutants; stops at the first failure
+  ci                      fmt, clippy, tidy, docs, mutants build, test, attack, pictures, mutants; stops at the
+                          first failure
   tidy                    the dependency table, size limits and house rules
   mutants [NAME…] [--list]  remove each guard and check that its test fails
+  mutants --build         check that all mutants compile, many at once
   stress [--rounds N]     race and kill tests at full trial counts
   attack [FAMILY…] [--full]  attack the program from outside; see `cargo xtask attack --help`
   bench [NAME…]           startup, build, or a bench-NAME program (default: startup appends)

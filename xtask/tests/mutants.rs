@@ -140,3 +140,40 @@ fn an_expected_test_must_exist_and_be_green_first() -> Result<()> {
     assert!(error.to_string().contains("no_such_test"), "{error:#}");
     Ok(())
 }
+
+#[test]
+fn a_mutant_that_does_not_compile_is_named() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let root = place.path();
+    repository(root)?;
+    let test = "stays_below_ten";
+    let write = |name: &str, condition: &str, replacement: &str| {
+        let text = mutant(test, condition, replacement);
+        files::write(&root.join(format!("mutants/{name}.toml")), &text)
+    };
+    // Two mutants of the same place compile one after the other.
+    write("1-good", "number > 9", "number > 900")?;
+    write("2-good", "number > 9", "false")?;
+    let mutants = definition::read_all(&root.join("mutants"))?;
+    assert_eq!(mutant_runner(root).build_all(&mutants)?, [""; 0]);
+
+    write("3-broken", "number > 9", "nonsense")?;
+    write("4-moved", "number > 8", "number > 900")?;
+    let mutants = definition::read_all(&root.join("mutants"))?;
+    let problems = mutant_runner(root).build_all(&mutants)?;
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(
+        problems[0].contains("mutants/4-moved.toml: the source has changed"),
+        "{problems:#?}"
+    );
+    assert!(
+        problems[1].contains("cannot find value `nonsense`")
+            && problems[1].contains("edited by mutants/3-broken.toml"),
+        "{problems:#?}"
+    );
+    assert_eq!(
+        files::read(&root.join("target/mutants/tree/src/lib.rs"))?,
+        LIBRARY
+    );
+    Ok(())
+}

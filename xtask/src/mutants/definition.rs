@@ -37,6 +37,18 @@ pub struct MutantEdit {
 }
 
 impl Mutant {
+    /// A mutant for tests of the runner, which runs no tests itself.
+    #[cfg(test)]
+    pub(super) fn sample(name: &str, edits: Vec<MutantEdit>) -> Self {
+        Self {
+            name: name.to_owned(),
+            guard: String::new(),
+            why: String::new(),
+            tests: Vec::new(),
+            edits,
+        }
+    }
+
     /// The arguments of each `cargo test` that must fail.
     pub fn tests(&self) -> Vec<Vec<String>> {
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect();
@@ -45,14 +57,21 @@ impl Mutant {
 
     /// The files that the mutant changes in the tree at `root`, with their new texts.
     pub fn changed_files(&self, root: &Path) -> Result<Vec<(PathBuf, String)>> {
+        self.edit_files(|path| files::read(&root.join(path)))
+    }
+
+    /// The files that the mutant changes, with their new texts. `read` returns the text of a file.
+    pub fn edit_files(
+        &self,
+        read: impl Fn(&Path) -> Result<String>,
+    ) -> Result<Vec<(PathBuf, String)>> {
         let mut changed: Vec<(PathBuf, String)> = Vec::new();
         for edit in &self.edits {
             let known = changed.iter().position(|it| it.0 == edit.file);
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let text = files::read(&root.join(&edit.file))?;
-                    changed.push((edit.file.clone(), text));
+                    changed.push((edit.file.clone(), read(&edit.file)?));
                     changed.len() - 1
                 }
             };

@@ -3,8 +3,10 @@
 //! A mutant is a file in `mutants/` that names a guard, the edits that remove it, and the tests
 //! that must fail. The work tree is copied once and only the copy is edited. Start at
 //! [`MutantRunner::run_all`]; `definition` reads the files, `edit` finds the place, `tree` keeps
-//! the copy, `trial` runs the tests.
+//! the copy, `trial` runs the tests. `build` only compiles the mutants, in the groups of `batch`.
 
+pub mod batch;
+pub mod build;
 pub mod definition;
 pub mod edit;
 pub mod tree;
@@ -32,7 +34,7 @@ const LEAST_LIMIT: Duration = Duration::from_mins(10);
 /// The limit is at least this many times what the slowest tests took on the unchanged source.
 const LIMIT_FACTOR: u32 = 5;
 
-const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list] [--share=PART/PARTS]";
+const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list | --build] [--share=PART/PARTS]";
 
 /// One of several parts of the mutants, counted from 1, so that a run need not test all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,16 +75,25 @@ impl std::fmt::Display for MutantShare {
     }
 }
 
-/// Lists or tests the named mutants; without names, all of them or one part.
+/// What to do with the mutants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MutantTask {
+    Test,
+    List,
+    Build,
+}
+
+/// Lists, compiles or tests the named mutants; without names, all of them or one part.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (flags, names): (Vec<&String>, Vec<&String>) = arguments
         .iter()
         .partition(|argument| argument.starts_with('-'));
     let mut share = None;
-    let mut is_listing = false;
+    let mut task = MutantTask::Test;
     for flag in flags {
         match (flag.as_str(), flag.strip_prefix("--share=")) {
-            ("--list", _) => is_listing = true,
+            ("--list", _) => task = MutantTask::List,
+            ("--build", _) => task = MutantTask::Build,
             (_, Some(text)) => {
                 let parsed = MutantShare::parse(text);
                 share = Some(parsed.with_context(|| format!("invalid share `{flag}`; {USAGE}"))?);
@@ -100,32 +111,45 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if let Some(share) = share {
         output::line(&format!("{} of {number} mutants: {share}", mutants.len()));
     }
-    if is_listing {
-        output::line(&listing(&mutants));
-        return Ok(());
+    match task {
+        MutantTask::Test => test(root, &mutants),
+        MutantTask::List => {
+            output::line(&listing(&mutants));
+            Ok(())
+        }
+        MutantTask::Build => build(root, &mutants),
     }
+}
 
-    let workplace = root.join("target/mutants");
-    // Held to the end of the run; the file stays, because removing it could race with another run.
-    let _alone = lock(&workplace)?;
+fn test(root: PathBuf, mutants: &[Mutant]) -> Result<()> {
+    let mut runner = MutantRunner::of_workspace(root);
+    let _alone = runner.lock()?;
     let cluster = PostgresCluster::start()?;
-    let mut variables = cluster.variables();
     let trials = environment::variable(environment::TRIALS);
-    variables.push((
+    runner.variables = cluster.variables();
+    runner.variables.push((
         environment::TRIALS.into(),
         trials.unwrap_or_else(|| EVERYDAY_TRIALS.into()),
     ));
-    let runner = MutantRunner {
-        source: root,
-        tree: workplace.join("tree"),
-        target: workplace.join("target"),
-        variables,
-        limit: LEAST_LIMIT,
-    };
-    let verdicts = runner.run_all(&mutants)?;
+    let verdicts = runner.run_all(mutants)?;
     output::heading("mutants");
-    output::line(&verdict_table(&mutants, &verdicts));
-    check_verdicts(&mutants, &verdicts)
+    output::line(&verdict_table(mutants, &verdicts));
+    check_verdicts(mutants, &verdicts)
+}
+
+fn build(root: PathBuf, mutants: &[Mutant]) -> Result<()> {
+    let runner = MutantRunner::of_workspace(root);
+    let _alone = runner.lock()?;
+    let problems = runner.build_all(mutants)?;
+    for problem in &problems {
+        output::line(&format!("\n{problem}"));
+    }
+    if problems.is_empty() {
+        output::line(&format!("all {} mutants compile", mutants.len()));
+        Ok(())
+    } else {
+        Err(output::AlreadyReported.into())
+    }
 }
 
 /// The result of a mutant.
@@ -168,6 +192,12 @@ impl MutantVerdict {
         };
         Some(format!("{advice}\n{details}"))
     }
+
+    /// The failure of the mutant, with its file.
+    fn problem(&self, mutant: &Mutant) -> Option<String> {
+        let message = self.failure_message()?;
+        Some(format!("{FOLDER}/{}.toml: {message}", mutant.name))
+    }
 }
 
 /// The configuration of a mutant run.
@@ -184,6 +214,33 @@ pub struct MutantRunner {
 }
 
 impl MutantRunner {
+    /// A runner for the workspace at `root`, with a copy in its target folder.
+    fn of_workspace(root: PathBuf) -> Self {
+        let folder = root.join("target/mutants");
+        Self {
+            source: root,
+            tree: folder.join("tree"),
+            target: folder.join("target"),
+            variables: Vec::new(),
+            limit: LEAST_LIMIT,
+        }
+    }
+
+    /// Locks the copy until the file is dropped. Two concurrent runs would edit the same one.
+    fn lock(&self) -> Result<File> {
+        let folder = self.tree.parent().unwrap_or(&self.tree);
+        std::fs::create_dir_all(folder)?;
+        // The file stays, because removing it could race with another run.
+        let file = File::create(folder.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                bail!("another `cargo xtask mutants` is at work; wait for it to end")
+            }
+            Err(TryLockError::Error(error)) => Err(error).context("cannot lock target/mutants"),
+        }
+    }
+
     /// Checks that the expected tests pass, then that each mutant makes its own fail.
     pub fn run_all(&self, mutants: &[Mutant]) -> Result<Vec<MutantVerdict>> {
         output::heading("the tests on the unchanged source");
@@ -225,19 +282,6 @@ impl MutantRunner {
     }
 }
 
-/// Two concurrent runs would edit the same copy.
-fn lock(folder: &std::path::Path) -> Result<File> {
-    std::fs::create_dir_all(folder)?;
-    let file = File::create(folder.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            bail!("another `cargo xtask mutants` is at work; wait for it to end")
-        }
-        Err(TryLockError::Error(error)) => Err(error).context("cannot lock target/mutants"),
-    }
-}
-
 fn listing(mutants: &[Mutant]) -> String {
     let rows: Vec<Vec<String>> = mutants
         .iter()
@@ -272,13 +316,10 @@ fn check_verdicts(mutants: &[Mutant], verdicts: &[MutantVerdict]) -> Result<()> 
     let complaints: Vec<String> = mutants
         .iter()
         .zip(verdicts)
-        .filter_map(|(mutant, verdict)| {
-            let complaint = verdict.failure_message()?;
-            Some(format!("\n{FOLDER}/{}.toml: {complaint}", mutant.name))
-        })
+        .filter_map(|(mutant, verdict)| verdict.problem(mutant))
         .collect();
     for complaint in &complaints {
-        output::line(complaint);
+        output::line(&format!("\n{complaint}"));
     }
     let caught = verdicts.len() - complaints.len();
     output::line(&format!("\n{caught} of {} mutants caught", verdicts.len()));

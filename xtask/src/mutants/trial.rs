@@ -12,7 +12,7 @@ use crate::process::{self, CollectedOutput};
 use crate::report::{TestOutcome, TestReport};
 
 /// A build may be slow on a small machine; this only ends one that is stuck.
-const BUILD_LIMIT: Duration = Duration::from_mins(20);
+pub(super) const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// The number of lines shown of a long output.
 const SHOWN_LINES: usize = 60;
@@ -104,11 +104,18 @@ impl MutantRunner {
     }
 
     fn cargo_test(&self, arguments: &[String]) -> Command {
-        let mut command = process::cargo(&self.tree);
+        let mut command = self.cargo();
         command
             // Without `--no-fail-fast` the first failing binary would hide the others.
             .args(["test", "--locked", "--no-fail-fast"])
-            .args(arguments)
+            .args(arguments);
+        command
+    }
+
+    /// The cargo that builds the copy.
+    pub(super) fn cargo(&self) -> Command {
+        let mut command = process::cargo(&self.tree);
+        command
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("CARGO_INCREMENTAL", "1")
@@ -170,7 +177,7 @@ fn find_unmatched_filter<'a>(report: &TestReport, filters: &'a [String]) -> Opti
     })
 }
 
-fn tail(text: &str) -> String {
+pub(super) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
 }
