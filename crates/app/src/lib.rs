@@ -11,6 +11,7 @@ mod action;
 mod actor;
 pub mod app;
 mod automation_profile;
+mod build_once;
 pub mod changes;
 mod definition;
 mod drive;

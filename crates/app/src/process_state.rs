@@ -9,6 +9,7 @@ use cleveragents_engine::execution::SlotQueue;
 use cleveragents_ports::models::Models;
 
 use crate::app::Adapters;
+use crate::build_once::BuildOnce;
 use crate::failure::RequestError;
 
 #[derive(Debug)]
@@ -17,8 +18,9 @@ pub(crate) struct ProcessState {
     pub(crate) breaker: CircuitBreaker,
     pub(crate) slot_queue: SlotQueue,
     pub(crate) warnings: LoggedWarnings,
-    /// `None` until a request needs them: a request that needs no model works with wrong settings.
-    models: Mutex<Option<Arc<dyn Models>>>,
+    /// Built when a request needs them: a request that needs no model works with wrong settings.
+    /// All requests share them, because a second value would have rate limits of its own.
+    models: BuildOnce<Arc<dyn Models>>,
 }
 
 impl ProcessState {
@@ -27,19 +29,13 @@ impl ProcessState {
             breaker: CircuitBreaker::new(BreakerSettings::default(), Vec::new()),
             slot_queue: SlotQueue::default(),
             warnings: LoggedWarnings::default(),
-            models: Mutex::default(),
+            models: BuildOnce::default(),
         }
     }
 
     /// Returns the models, which are built once.
     pub(crate) fn models(&self, adapters: &dyn Adapters) -> Result<Arc<dyn Models>, RequestError> {
-        // Building connects to nothing, so the lock is held only for a moment and never across an
-        // `.await` (law 7). Two callers must not build two: each would have rate limits of its own.
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(models) = &*models {
-            return Ok(Arc::clone(models));
-        }
-        Ok(Arc::clone(models.insert(adapters.models()?)))
+        self.models.get_or_build(|| adapters.models())
     }
 }
 
