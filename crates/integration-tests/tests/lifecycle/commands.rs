@@ -50,12 +50,7 @@ fn expect_unchanged(answer: Result<PlanMoveOutcome, LifecycleError>) -> Plan {
 async fn create_strategized_plan(fixture: &LifecycleFixture) -> Plan {
     let id = fixture.new_plan().await.identity.plan_id;
     let run = fixture.claim(id).await;
-    fixture
-        .lifecycle
-        .as_owner(&run)
-        .start(&PassingProbe)
-        .await
-        .unwrap();
+    fixture.start(&run).await;
     let plan = fixture.lifecycle.as_owner(&run).complete().await.unwrap();
     release_run(run).await;
     plan
@@ -89,12 +84,7 @@ fn the_owner_of_a_running_plan_is_asked_to_cancel(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        let running = fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        let running = fixture.start(&run).await;
         let answer = fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         assert_eq!(answer, CancelOutcome::Requested(running.clone()));
         assert_eq!(fixture.plan(id).await, running);
@@ -202,18 +192,8 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .fail("no net")
-            .await
-            .unwrap();
+        fixture.start(&run).await;
+        fixture.fail(&run, "no net").await;
         let owned = fixture.lifecycle.retry(id, "eva").await;
         match owned {
             Err(LifecycleError::Owned { holder, .. }) => assert_eq!(holder.owner, fixture.owner()),
@@ -225,18 +205,8 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         assert_eq!(plan.error_message, None);
         // Reverting from its own errored state is not counted, and decides the rules again.
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .fail("no net")
-            .await
-            .unwrap();
+        fixture.start(&run).await;
+        fixture.fail(&run, "no net").await;
         release_run(run).await;
         let back = fixture
             .lifecycle

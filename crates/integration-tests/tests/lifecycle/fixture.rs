@@ -15,7 +15,7 @@ use cleveragents_engine::lifecycle::{
 };
 use cleveragents_engine::runs::{RunLease, RunService};
 use cleveragents_integration_tests::lifecycle_samples::{project, resource};
-use cleveragents_integration_tests::plan_driver::claim_run;
+use cleveragents_integration_tests::plan_driver::{PassingProbe, claim_run};
 use cleveragents_integration_tests::samples::{name, owner};
 use cleveragents_integration_tests::store_access::{events, read, write};
 use cleveragents_integration_tests::{OpenTestDatabase, TestDatabase};
@@ -95,6 +95,17 @@ impl LifecycleFixture {
         let (store, ids) = (self.opened.store.clone(), Arc::new(SystemIds));
         let runs = RunService::new(store, ids, Arc::new(AllDeadLiveness { node }), owner());
         claim_run(&runs, old.lease().plan, Phase::Execute).await
+    }
+
+    /// Starts the current phase in the name of the owner.
+    pub(crate) async fn start(&self, run: &RunLease) -> Plan {
+        let owner = self.lifecycle.as_owner(run);
+        owner.start(&PassingProbe).await.unwrap()
+    }
+
+    /// Records in the name of the owner that the current phase failed.
+    pub(crate) async fn fail(&self, run: &RunLease, message: &str) -> Plan {
+        self.lifecycle.as_owner(run).fail(message).await.unwrap()
     }
 
     /// A plan of the sample action.

@@ -2,7 +2,6 @@
 
 use cleveragents_domain::{MoveKind, Phase, PlanState, Position};
 use cleveragents_engine::lifecycle::CancelOutcome;
-use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::release_run;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
@@ -63,18 +62,8 @@ fn an_owners_repeat_is_refused(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
-        let failed = fixture
-            .lifecycle
-            .as_owner(&run)
-            .fail("no net")
-            .await
-            .unwrap();
+        fixture.start(&run).await;
+        let failed = fixture.fail(&run, "no net").await;
         assert_eq!(failed.error_message.as_deref(), Some("no net"));
         let refused = fixture
             .lifecycle
@@ -99,12 +88,7 @@ fn every_move_of_a_replaced_owner_is_refused(backend: Backend) {
         let old = fixture.claim(id).await;
         // A claim against exactly the owner and epoch that were proven dead, as in a takeover.
         let new = fixture.take_over(&old).await;
-        let plan = fixture
-            .lifecycle
-            .as_owner(&new)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        let plan = fixture.start(&new).await;
         for ask in SampleMove::all()
             .into_iter()
             .filter(|ask| ask.requester == Requester::Owner)

@@ -114,12 +114,7 @@ fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
         let service = service(&fixture);
         let (idle, busy) = (fixture.new_plan().await, fixture.new_plan().await);
         let run = fixture.claim(busy.identity.plan_id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&run).await;
         match service
             .delete(shop(), ActivePlanPolicy::Cancel, "eva")
             .await
@@ -164,12 +159,7 @@ fn force_does_not_wait_for_dead_owners(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let plan = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(plan).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&run).await;
         let node = fixture.opened.presence.node().to_owned();
         let service = service_with(&fixture, Arc::new(AllDeadLiveness { node }));
         let deleted = service

@@ -6,7 +6,6 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::error_history::{NewErrorRecord, StepRetry};
 use cleveragents_integration_tests::assertions::assert_missing;
-use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{events, read, release_run, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
@@ -168,18 +167,8 @@ fn a_new_attempt_or_strategy_resets_the_retries(backend: Backend) {
         .await;
         exhaust_retries(&fixture, id).await;
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .fail("no net")
-            .await
-            .unwrap();
+        fixture.start(&run).await;
+        fixture.fail(&run, "no net").await;
         release_run(run).await;
         let back = fixture
             .lifecycle

@@ -37,12 +37,7 @@ fn a_cancel_just_before_release_is_honoured(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&run).await;
         let asked = fixture.lifecycle.cancel(id, "enough", "eva").await.unwrap();
         assert!(matches!(asked, CancelOutcome::Requested(_)), "{asked:?}");
         let kept = match run.release().await.unwrap() {
@@ -65,12 +60,7 @@ fn a_concurrent_cancel_and_release_cancel_the_plan(backend: Backend) {
         for _ in 0..trials(200, 20) {
             let id = owner.new_plan().await.identity.plan_id;
             let run = owner.claim(id).await;
-            owner
-                .lifecycle
-                .as_owner(&run)
-                .start(&PassingProbe)
-                .await
-                .unwrap();
+            owner.start(&run).await;
             let run = Arc::new(std::sync::Mutex::new(Some(run)));
             run_concurrently(2, |task| {
                 let (owner, other) = (Arc::clone(&owner), Arc::clone(&other));
@@ -133,12 +123,7 @@ fn an_evicted_owner_is_fenced_off(backend: Backend) {
         let mistaken = LifecycleFixture::open_with_all_dead(&test_db);
         let id = fixture.new_plan().await.identity.plan_id;
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&run).await;
         fixture.lifecycle.as_owner(&run).complete().await.unwrap();
         let advanced = mistaken.lifecycle.advance(id, Phase::Execute, "eva").await;
         assert_eq!(
@@ -159,12 +144,7 @@ fn an_evicted_owner_is_fenced_off(backend: Backend) {
         assert_eq!(evicted.count(), 1);
         // The next claim is not blocked.
         let next = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&next)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&next).await;
     });
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cleveragents_domain::{Event, EventKind, Move, Plan, Position, StreamId};
 use cleveragents_engine::journal::verify;
 use cleveragents_engine::lifecycle::{LifecycleError, PlanPurgeRequest};
-use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{events, release_run, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
 use cleveragents_ports::StoreError;
@@ -72,12 +71,7 @@ fn a_plan_that_is_not_finished_is_not_deleted(backend: Backend) {
             other => panic!("{other:?} instead of a refusal"),
         }
         let run = fixture.claim(id).await;
-        fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        fixture.start(&run).await;
         fixture
             .lifecycle
             .as_owner(&run)

@@ -20,12 +20,7 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
         let stale = LifecycleFixture::with_samples(&test_db).await;
         let id = stale.new_plan().await.identity.plan_id;
         let old = stale.claim(id).await;
-        let read_before = stale
-            .lifecycle
-            .as_owner(&old)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        let read_before = stale.start(&old).await;
 
         let other = LifecycleFixture::open_with_all_dead(&test_db);
         let run = other.claim(id).await;

@@ -14,7 +14,6 @@ use cleveragents_engine::execution::{
     ToolRequest, ToolRunner, Workspace,
 };
 use cleveragents_integration_tests::lifecycle_samples::resource;
-use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
@@ -236,12 +235,7 @@ impl ToolCallFixture {
         number: usize,
     ) -> (Arc<ProbeToolbox>, Vec<CallOutcome>, String) {
         let run = self.fixture.claim(self.plan.identity.plan_id).await;
-        self.fixture
-            .lifecycle
-            .as_owner(&run)
-            .start(&PassingProbe)
-            .await
-            .unwrap();
+        self.fixture.start(&run).await;
         let ids = Arc::new(SystemIds);
         let workspace = Workspace::open(
             run.fenced_writer(),
