@@ -79,6 +79,7 @@ fn mutant_runner(root: &Path) -> MutantRunner {
         source: root.to_path_buf(),
         tree: root.join("target/mutants/tree"),
         target: root.join("target/mutants/target"),
+        build: root.join("target"),
         variables: Vec::new(),
         limit: Duration::from_secs(6),
     }

@@ -206,7 +206,10 @@ pub struct MutantRunner {
     /// The work tree to copy; never changed.
     pub source: PathBuf,
     pub tree: PathBuf,
+    /// The programs of the copy; those of the source are not replaced.
     pub target: PathBuf,
+    /// The compiled crates. Those that the copy does not change are shared with the source.
+    pub build: PathBuf,
     /// The environment variables for the tests.
     pub variables: Vec<(String, String)>,
     /// The least time limit for the tests of one mutant.
@@ -221,6 +224,7 @@ impl MutantRunner {
             source: root,
             tree: folder.join("tree"),
             target: folder.join("target"),
+            build: environment::target_dir(),
             variables: Vec::new(),
             limit: LEAST_LIMIT,
         }

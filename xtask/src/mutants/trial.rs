@@ -117,6 +117,7 @@ impl MutantRunner {
         let mut command = process::cargo(&self.tree);
         command
             .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_BUILD_BUILD_DIR", &self.build)
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_TERM_COLOR", "never")
