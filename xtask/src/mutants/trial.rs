@@ -149,7 +149,7 @@ fn group_tests(expected: impl Iterator<Item = Vec<String>>) -> TestGroups {
 }
 
 /// Splits the arguments of `cargo test` into those for the build and those for the test program.
-fn split_arguments(arguments: &[String]) -> (Vec<String>, Vec<String>) {
+pub(crate) fn split_arguments(arguments: &[String]) -> (Vec<String>, Vec<String>) {
     let mut target = Vec::new();
     let mut filters = Vec::new();
     let mut words = arguments.iter();

@@ -113,7 +113,7 @@ pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
     .flat_map(|rule| rule(&tree))
     .collect();
     let mut findings = exceptions::apply(root, findings)?;
-    findings.extend(mutants::check(root));
+    findings.extend(mutants::check(root, &tree));
     findings.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
     Ok(findings)
 }
