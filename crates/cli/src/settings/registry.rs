@@ -1,4 +1,4 @@
-//! The table of settings; new settings are added here and nowhere else.
+//! The table of settings. A new setting is a row here; its readers are in `bootstrap`.
 
 use super::value::ValueKind;
 use crate::failure::excerpt;

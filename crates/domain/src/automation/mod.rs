@@ -2,7 +2,8 @@
 //!
 //! A profile has eleven thresholds, three flags, [`guards`] for every tool call, and retry limits.
 //! It is resolved once, at `plan use`, and frozen into the plan. The eight built-in profiles are in
-//! [`built_in`]. The engine decides which command consults which threshold.
+//! [`built_in`]. The engine decides which command consults which threshold; so far it consults
+//! `StartExecute` and `StartApply` (`engine::execution::profile_decisions`).
 
 pub mod built_in;
 pub mod guards;
