@@ -32,7 +32,7 @@ pub mod validation;
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};
 pub use next_step::NextStep;
-pub use registry::{RequestInfo, all_requests};
+pub use registry::{RequestInfo, all_requests, failure_schema};
 pub use reply::{Message, MessageLevel, Reply};
 pub use request::{Request, RequestKind};
 pub use time_span::TimeSpan;

@@ -104,7 +104,8 @@ impl RequestInfo {
         }
     }
 
-    /// Returns the JSON Schema of the request, its reply and its failure.
+    /// Returns the JSON Schema of the request and its reply. For its failure it refers to
+    /// [`failure_schema`], in the file `failure.json` beside it.
     pub fn schema(&self) -> Value {
         (self.schema)()
     }
@@ -118,11 +119,17 @@ pub fn all_requests() -> Vec<RequestInfo> {
     for_each_request!(infos)
 }
 
+/// Returns the JSON Schema of the failure of every request.
+pub fn failure_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<Failure>().into()
+}
+
 fn schema_of<R: Request>() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let request = generator.subschema_for::<R>();
     let reply = generator.subschema_for::<Reply<R::Answer>>();
-    let failure = generator.subschema_for::<Failure>();
+    let failure = json!({"$ref": "failure.json"});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": R::NAME,

@@ -4,11 +4,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_api::all_requests;
+use cleveragents_api::{all_requests, failure_schema};
 use serde_json::Value;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the file name and content of each schema.
+fn schemas() -> Vec<(String, Value)> {
+    let requests = all_requests();
+    let requests = requests
+        .iter()
+        .map(|it| (format!("{}.json", it.name), it.schema()));
+    let mut schemas: Vec<(String, Value)> = requests.collect();
+    schemas.push(("failure.json".to_owned(), failure_schema()));
+    schemas
 }
 
 #[test]
@@ -20,17 +31,15 @@ fn requests_are_sorted_by_name_and_named_once() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a generated file may be lost")]
-fn the_docs_have_the_schema_of_every_request() {
+fn the_docs_have_the_schemas_of_the_failure_and_of_every_request() {
     let (docs, folder) = (
         workspace().join("docs/schemas/api"),
         workspace().join("target/schemas/api"),
     );
     fs::create_dir_all(&folder).unwrap();
     let mut stale = Vec::new();
-    for request in all_requests() {
-        let file = format!("{}.json", request.name);
+    for (file, schema) in schemas() {
         let kept = fs::read_to_string(docs.join(&file)).unwrap_or_default();
-        let schema = request.schema();
         if serde_json::from_str::<Value>(&kept).ok().as_ref() != Some(&schema) {
             let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
             fs::write(folder.join(&file), text).unwrap();
@@ -45,13 +54,13 @@ fn the_docs_have_the_schema_of_every_request() {
 }
 
 #[test]
-fn the_docs_have_no_schema_of_another_request() {
-    let names: BTreeSet<String> = all_requests()
-        .iter()
-        .map(|it| format!("{}.json", it.name))
-        .collect();
+fn the_docs_have_no_other_schema() {
+    let names: BTreeSet<String> = schemas().into_iter().map(|it| it.0).collect();
     for entry in fs::read_dir(workspace().join("docs/schemas/api")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(names.contains(&name), "docs/schemas/api/{name}: no request");
+        assert!(
+            names.contains(&name),
+            "docs/schemas/api/{name}: neither a request nor the failure"
+        );
     }
 }
