@@ -4,8 +4,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+use crate::failure_facts::FailureFacts;
+use crate::failure_kind::FailureKind;
 use crate::next_step::NextStep;
 
 /// Classes of outcomes. Scripts rely on the numbers, which are exit codes of the command line.
@@ -32,19 +33,19 @@ impl ExitClass {
         self as u8
     }
 
-    /// Returns the name of the class in machine-readable output (`data.error.kind`).
-    pub fn kind(self) -> &'static str {
+    /// Returns the kind of a failure that has no more specific one.
+    pub fn kind(self) -> FailureKind {
         match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Usage => "usage",
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::Decision => "decision",
-            Self::Limit => "limit",
-            Self::NotDone => "not_done",
-            Self::Temporary => "temporary",
-            Self::Interrupted => "interrupted",
+            Self::Ok => FailureKind::Ok,
+            Self::Error => FailureKind::Error,
+            Self::Usage => FailureKind::Usage,
+            Self::NotFound => FailureKind::NotFound,
+            Self::Conflict => FailureKind::Conflict,
+            Self::Decision => FailureKind::Decision,
+            Self::Limit => FailureKind::Limit,
+            Self::NotDone => FailureKind::NotDone,
+            Self::Temporary => FailureKind::Temporary,
+            Self::Interrupted => FailureKind::Interrupted,
         }
     }
 }
@@ -52,8 +53,8 @@ impl ExitClass {
 /// Failure of a request. Built by `app`, displayed by a front end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
-    /// A stable, machine-readable name; [`ExitClass::kind`] if there is no better one.
-    pub kind: String,
+    /// [`ExitClass::kind`] if there is no more specific one.
+    pub kind: FailureKind,
     /// One sentence that says what failed.
     pub message: String,
     /// The reasons, the nearest cause first.
@@ -61,8 +62,7 @@ pub struct Failure {
     /// Requests to send or things to do next.
     pub next_steps: Vec<NextStep>,
     pub exit: ExitClass,
-    /// Further facts for programs (`conflicts`, `candidates`).
-    pub data: Map<String, Value>,
+    pub facts: Box<FailureFacts>,
 }
 
 impl Failure {

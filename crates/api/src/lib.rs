@@ -13,6 +13,8 @@ pub mod automation_profile;
 pub mod definition_change;
 pub mod definition_text;
 pub mod failure;
+pub mod failure_facts;
+pub mod failure_kind;
 pub mod gc;
 pub mod info;
 pub mod invariant;
@@ -31,6 +33,8 @@ pub mod validation;
 
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};
+pub use failure_facts::FailureFacts;
+pub use failure_kind::FailureKind;
 pub use next_step::NextStep;
 pub use registry::{RequestInfo, all_requests, failure_schema};
 pub use reply::{Message, MessageLevel, Reply};

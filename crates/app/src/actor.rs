@@ -10,7 +10,7 @@ mod validate;
 
 use std::path::Path;
 
-use cleveragents_api::{DefinitionText, NextStep};
+use cleveragents_api::{DefinitionText, FailureKind, NextStep};
 use cleveragents_definitions::read_actor;
 use cleveragents_domain::{Actor, NamespacedName};
 use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor};
@@ -76,8 +76,8 @@ fn read(
 fn script_failure(file: &str, script: &Path, reason: &str) -> RequestError {
     let script = display_path(script);
     RequestError::usage(format!("{file}: the script of the model cannot be read"))
-        .kind("script")
+        .kind(FailureKind::Script)
         .because(format!("{script}: {reason}"))
         .hint("write `model` as the script's path, seen from the actor's file")
-        .with("script", script.into())
+        .with_facts(|facts| facts.script = Some(script))
 }

@@ -17,8 +17,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use cleveragents_api::{ExitClass, Failure, NextStep};
-use serde_json::{Map, Value};
+use cleveragents_api::{ExitClass, Failure, FailureFacts, FailureKind, NextStep};
+use cleveragents_domain::Plan;
+use cleveragents_domain::id::PlanId;
 
 pub use conflicts::apply_conflict_failure;
 pub use execution::interrupted_failure;
@@ -34,12 +35,12 @@ pub struct RequestError(Box<Failure>);
 impl RequestError {
     pub fn new(exit: ExitClass, what: impl Into<String>) -> Self {
         Self(Box::new(Failure {
-            kind: exit.kind().to_owned(),
+            kind: exit.kind(),
             message: what.into(),
             causes: Vec::new(),
             next_steps: Vec::new(),
             exit,
-            data: Map::new(),
+            facts: Box::default(),
         }))
     }
 
@@ -49,8 +50,8 @@ impl RequestError {
     }
 
     #[must_use]
-    pub fn kind(mut self, kind: &str) -> Self {
-        kind.clone_into(&mut self.0.kind);
+    pub fn kind(mut self, kind: FailureKind) -> Self {
+        self.0.kind = kind;
         self
     }
 
@@ -84,11 +85,33 @@ impl RequestError {
         self
     }
 
-    /// Adds a key to `data`.
+    /// Sets facts.
     #[must_use]
-    pub fn with(mut self, key: &str, value: Value) -> Self {
-        self.0.data.insert(key.to_owned(), value);
+    pub fn with_facts(mut self, set: impl FnOnce(&mut FailureFacts)) -> Self {
+        set(&mut self.0.facts);
         self
+    }
+
+    /// Sets the plan that the failure is about.
+    #[must_use]
+    pub fn with_plan_id(self, plan: PlanId) -> Self {
+        self.with_facts(|facts| facts.plan_id = Some(plan))
+    }
+
+    /// Sets the plan that the failure is about, with its phase and state.
+    #[must_use]
+    pub(crate) fn with_plan(self, plan: &Plan) -> Self {
+        self.with_facts(|facts| {
+            facts.plan_id = Some(plan.identity.plan_id);
+            facts.phase = Some(plan.position.phase());
+            facts.state = Some(plan.position.state());
+        })
+    }
+
+    /// Sets the names, ids or paths that the user may have meant.
+    #[must_use]
+    pub(crate) fn with_candidates(self, candidates: Vec<String>) -> Self {
+        self.with_facts(|facts| facts.candidates = Some(candidates))
     }
 }
 
@@ -152,7 +175,7 @@ mod tests {
         let inner = std::io::Error::other("disk on fire");
         let error = RequestError::new(ExitClass::Error, "cannot save").caused_by(&inner);
         assert_eq!(error.to_string(), "cannot save: disk on fire");
-        assert_eq!(error.kind, "error");
+        assert_eq!(error.kind, FailureKind::Error);
     }
 
     #[test]

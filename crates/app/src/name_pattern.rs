@@ -6,6 +6,7 @@ use std::str::FromStr;
 use regex::{Regex, RegexBuilder};
 
 use crate::failure::{RequestError, excerpt};
+use cleveragents_api::FailureKind;
 
 /// The memory limit for a compiled pattern, in bytes.
 const COMPILED_MAXIMUM: usize = 1 << 20;
@@ -19,7 +20,7 @@ impl NamePattern {
     pub fn parse(text: &str) -> Result<Self, RequestError> {
         text.parse().map_err(|error: String| {
             RequestError::usage(format!("invalid pattern `{}`", excerpt(text)))
-                .kind("pattern")
+                .kind(FailureKind::Pattern)
                 .because(error)
                 .hint("escape literal characters: `\\.` for a dot")
         })

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cleveragents_api::NextStep;
 use cleveragents_api::action::ActionValidate;
+use cleveragents_api::{FailureKind, NextStep};
 use cleveragents_definitions::{ActionDraft, DefinitionSource, SOURCE_MAXIMUM, read_action};
 use cleveragents_domain::{Action, NamespacedName, RepositoryFile};
 use cleveragents_engine::lifecycle::LifecycleError;
@@ -213,10 +213,10 @@ pub fn find_duplicates(
         .map(|(name, files)| {
             let files: Vec<String> = files.into_iter().map(display_path).collect();
             RequestError::usage(format!("the action {name} is defined more than once"))
-                .kind("defined_twice")
+                .kind(FailureKind::DefinedTwice)
                 .because(format!("by {}", files.join(" and ")))
                 .hint("give one of them another name")
-                .with("files", files.into())
+                .with_facts(|facts| facts.files = Some(files))
         })
         .collect()
 }
@@ -241,7 +241,7 @@ fn parse(file: ProjectFile) -> Result<ProjectAction, RequestError> {
 
 fn unreadable_failure(error: &ProjectFileError) -> RequestError {
     RequestError::usage(format!("cannot read {}", display_path(&error.path)))
-        .kind("unreadable")
+        .kind(FailureKind::Unreadable)
         .because(error.reason.clone())
         .hint(NextStep::fill_in::<ActionValidate>(&[("file", "FILE")]))
 }

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_api::NextStep;
 use cleveragents_api::resource::ResourceAdd;
+use cleveragents_api::{FailureKind, NextStep};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::projects::LocatedResource;
 
@@ -82,14 +82,14 @@ impl ResourceDirectory {
             display_path(root)
         );
         RequestError::usage(what)
-            .kind("inside_repository")
+            .kind(FailureKind::InsideRepository)
             .because("a git checkout is sandboxed and committed as a whole")
             .hint(format!(
                 "use the repository: --path {}",
                 shell_quote_path(root)
             ))
             .hint(self.directory_step("or, if only this folder is meant"))
-            .with("repository", display_path(root).into())
+            .with_facts(|facts| facts.repository = Some(display_path(root)))
     }
 
     fn broken_checkout_failure(&self, reason: &str) -> RequestError {
@@ -98,7 +98,7 @@ impl ResourceDirectory {
             display_path(&self.path)
         );
         RequestError::usage(what)
-            .kind("broken_repository")
+            .kind(FailureKind::BrokenRepository)
             .because(reason)
             .hint(format!("git -C {} status", shell_quote_path(&self.path)))
             .hint(self.directory_step("or, if only the folder is meant"))
@@ -107,7 +107,7 @@ impl ResourceDirectory {
     fn no_repository_failure(&self) -> RequestError {
         let what = format!("{} is not a git repository", display_path(&self.path));
         RequestError::usage(what)
-            .kind("not_a_repository")
+            .kind(FailureKind::NotARepository)
             .because("there is no .git in it")
             .hint(format!("git init {}", shell_quote_path(&self.path)))
             .hint(self.directory_step("or"))

@@ -12,6 +12,7 @@ use cleveragents_ports::sandbox::WORKTREE_INCLUDE;
 use crate::app::Caller;
 use crate::failure::{RequestError, display_path, not_trusted_failure};
 use crate::services::Services;
+use cleveragents_api::FailureKind;
 
 /// The size limit for `.worktreeinclude`, in bytes. No hand-written file is longer.
 const INCLUDE_MAXIMUM: usize = 1 << 20;
@@ -81,7 +82,7 @@ fn include_file(
     let root = PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
     let unreadable = |path: &PathBuf| {
         let what = format!("cannot read {}", display_path(path));
-        RequestError::usage(what).kind("unreadable")
+        RequestError::usage(what).kind(FailureKind::Unreadable)
     };
     let content = services
         .adapters()

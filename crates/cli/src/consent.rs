@@ -2,11 +2,11 @@
 //! with the hash of the content that the user was asked about.
 
 use clap::Args;
-use serde_json::Value;
+use cleveragents_api::failure_facts::{UntrustedFile, UntrustedState};
 
 use crate::confirmation::{Confirmation, confirm};
 use crate::environment::Environment;
-use crate::failure::CommandFailure;
+use crate::failure::{CommandFailure, FailureKind};
 
 /// The user's consent to files of a repository.
 #[derive(Debug, Args)]
@@ -28,34 +28,30 @@ impl TrustArgs {
 
 /// Whether a request failed because it needs the user's consent to a file.
 pub fn is_needed(failure: &CommandFailure) -> bool {
-    failure.kind == "not_trusted" && failure.data.contains_key("trust")
+    failure.kind == FailureKind::NotTrusted && failure.facts.trust.is_some()
 }
 
 /// Asks the user about the file that a request needs. Returns the hash of the content that the user
 /// consents to; without consent, the failure of the request.
 pub fn ask(failure: CommandFailure, environment: &Environment) -> Result<String, CommandFailure> {
-    let file = &failure.data["trust"];
+    let Some(file) = &failure.facts.trust else {
+        return Err(failure);
+    };
     match confirm(&question(file), environment) {
-        Confirmation::Yes => Ok(file["hash"].as_str().unwrap_or_default().to_owned()),
+        Confirmation::Yes => Ok(file.hash.clone()),
         Confirmation::No => Err(failure.because("you declined")),
         // Without a terminal there is no consent. The failure names `--trust`.
         Confirmation::NoTerminal => Err(failure),
     }
 }
 
-fn question(file: &Value) -> String {
-    let text = |key: &str| file[key].as_str().unwrap_or_default();
-    let what = match text("state") {
-        "changed" => "has changed since you trusted it",
-        _ => "is used for the first time",
+fn question(file: &UntrustedFile) -> String {
+    let what = match file.state {
+        UntrustedState::Changed => "has changed since you trusted it",
+        UntrustedState::FirstUse => "is used for the first time",
     };
-    let mut lines = vec![format!(
-        "{} of {} {what}:",
-        text("file"),
-        text("repository")
-    )];
-    let effects = file["effects"].as_array().into_iter().flatten();
-    let effects = effects.filter_map(Value::as_str);
+    let mut lines = vec![format!("{} of {} {what}:", file.file, file.repository)];
+    let effects = file.effects.iter().flatten();
     lines.extend(effects.map(|line| format!("  {line}")));
     lines.push("Trust this file as it is?".to_owned());
     lines.join("\n")

@@ -12,7 +12,7 @@ use cleveragents_definitions::{
 
 use crate::commands::CommandContext;
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, display_path};
+use crate::failure::{CommandFailure, FailureKind, display_path};
 
 /// The name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
@@ -135,7 +135,7 @@ fn named_variables(bytes: &[u8]) -> Vec<String> {
 
 fn unreadable_failure(path: &Path) -> CommandFailure {
     CommandFailure::usage(format!("cannot read {}", display_path(path)))
-        .kind("unreadable")
+        .kind(FailureKind::Unreadable)
         .hint("give a file that can be read, or `-` for standard input")
 }
 

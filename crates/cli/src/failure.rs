@@ -2,5 +2,6 @@
 //! send a request build one themselves.
 
 pub use cleveragents_api::ExitClass as ExitCode;
+pub use cleveragents_api::FailureKind;
 pub use cleveragents_app::RequestError as CommandFailure;
 pub use cleveragents_app::failure::{display_path, excerpt};

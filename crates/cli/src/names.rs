@@ -7,7 +7,7 @@ use cleveragents_api::automation_profile::AutomationProfileList;
 use cleveragents_domain::text_enum::UnknownValue;
 use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
 
-use crate::failure::{CommandFailure, excerpt};
+use crate::failure::{CommandFailure, FailureKind, excerpt};
 
 pub fn parse_name(what: &str, text: &str) -> Result<NamespacedName, CommandFailure> {
     parse(what, text)
@@ -23,7 +23,7 @@ pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
     text.parse().map_err(|error: UnknownValue| {
         let what = format!("invalid resource type `{}`", excerpt(text));
         CommandFailure::usage(what)
-            .kind("unknown_type")
+            .kind(FailureKind::UnknownType)
             .because(error.to_string())
             .hint("agents resource add --help")
     })
@@ -40,7 +40,9 @@ where
         } else {
             format!("`{}` cannot be the name of a {what}", excerpt(text))
         };
-        let failure = CommandFailure::usage(what).kind("name").caused_by(&error);
+        let failure = CommandFailure::usage(what)
+            .kind(FailureKind::Name)
+            .caused_by(&error);
         failure.hint("write it as NAME or NAMESPACE/NAME, such as local/shop")
     })
 }

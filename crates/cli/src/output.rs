@@ -23,9 +23,10 @@ mod yaml;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use cleveragents_api::{FailureFacts, FailureKind};
 use cleveragents_domain::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use cleveragents_api::MessageLevel;
 pub use cleveragents_app::text::format_count;
@@ -81,13 +82,13 @@ struct Timing {
 #[derive(Debug, Serialize)]
 struct FailureAnswer<'a> {
     #[serde(flatten)]
-    facts: &'a Map<String, Value>,
+    facts: &'a FailureFacts,
     error: FailureDescription<'a>,
 }
 
 #[derive(Debug, Serialize)]
 struct FailureDescription<'a> {
-    kind: &'a str,
+    kind: FailureKind,
     message: &'a str,
     causes: &'a [String],
     hints: Vec<String>,
@@ -176,9 +177,9 @@ impl CommandReport {
 impl<'a> From<&'a CommandFailure> for FailureAnswer<'a> {
     fn from(failure: &'a CommandFailure) -> Self {
         Self {
-            facts: &failure.data,
+            facts: &failure.facts,
             error: FailureDescription {
-                kind: &failure.kind,
+                kind: failure.kind,
                 message: &failure.message,
                 causes: &failure.causes,
                 hints: failure.next_steps.iter().map(next_step::render).collect(),

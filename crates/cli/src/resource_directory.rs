@@ -9,7 +9,7 @@ pub use cleveragents_app::resource_directory::{
     DirectoryKind, ResourceDirectory, shell_quote_path,
 };
 
-use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
+use crate::failure::{CommandFailure, ExitCode, FailureKind, display_path, excerpt};
 
 /// The size limit for the `.git` file of a linked worktree or submodule, in bytes.
 const GIT_FILE_MAXIMUM: u64 = 64 * 1024;
@@ -22,7 +22,7 @@ pub fn inspect(path: &Path, data_directory: &Path) -> Result<ResourceDirectory, 
     if !facts.is_dir() {
         let what = format!("{} is not a directory", display_path(path));
         return Err(CommandFailure::usage(what)
-            .kind("not_a_directory")
+            .kind(FailureKind::NotADirectory)
             .because("a resource is a directory: a git checkout or a folder")
             .hint("name the directory it is in"));
     }
@@ -46,14 +46,14 @@ fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
                 ))
         }
         io::ErrorKind::PermissionDenied => CommandFailure::usage(format!("{shown} cannot be read"))
-            .kind("not_readable")
+            .kind(FailureKind::NotReadable)
             .because(error.to_string())
             .hint(format!(
                 "check owner and permissions: ls -ld {}",
                 shell_quote_path(path)
             )),
         _ => CommandFailure::usage(format!("{shown} cannot be used"))
-            .kind("not_usable")
+            .kind(FailureKind::NotUsable)
             .because(error.to_string())
             .hint("name an existing directory"),
     }
@@ -74,7 +74,7 @@ fn check_outside_data_directory(path: &Path, data_directory: &Path) -> Result<()
     };
     let what = format!("{} {how}", display_path(path));
     Err(CommandFailure::usage(what)
-        .kind("data_directory")
+        .kind(FailureKind::DataDirectory)
         .because(format!(
             "the data directory {} cannot be part of a resource",
             display_path(&data)
@@ -126,7 +126,7 @@ fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
     let bare = repository == path && path.file_name().is_none_or(|name| name != ".git");
     if bare {
         return CommandFailure::usage(format!("{shown} is a bare repository"))
-            .kind("bare_repository")
+            .kind(FailureKind::BareRepository)
             .because("it has no working tree, so there are no files to work on")
             .hint(format!(
                 "git clone {} DIR, then use DIR",
@@ -134,7 +134,7 @@ fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
             ));
     }
     CommandFailure::usage(format!("{shown} belongs to git's own data"))
-        .kind("git_data")
+        .kind(FailureKind::GitData)
         .because(format!(
             "it is in the git directory {}",
             display_path(repository)

@@ -1,7 +1,7 @@
 //! `action.create`
 
 use cleveragents_api::action::{ActionCreate, ActionDetails, ActionValidate};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_definitions::read_action;
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::StoreError;
@@ -48,12 +48,12 @@ fn create_failure(error: LifecycleError, file: &str) -> RequestError {
     };
     let what = format!("the action {name} is already registered");
     let failure = RequestError::new(ExitClass::Conflict, what)
-        .kind("taken")
+        .kind(FailureKind::Taken)
         .because("use --update to replace it")
         .hint(NextStep::fill_in::<ActionCreate>(&[("config", file)]).with_flag("update"));
     let failure = match name.parse() {
         Ok(name) => failure.hint(show(&name)),
         Err(_) => failure,
     };
-    failure.with("holder", holder.into())
+    failure.with_facts(|facts| facts.holder = holder.parse().ok())
 }

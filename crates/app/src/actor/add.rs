@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cleveragents_api::actor::{ActorAdd, ActorAdded, ActorShow, ActorValidate, ChangedActor};
-use cleveragents_api::{NextStep, Reply};
+use cleveragents_api::{FailureKind, NextStep, Reply};
 use cleveragents_definitions::FORMAT_VERSION;
 use cleveragents_domain::{Actor, NamespacedName};
 use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor, RegistryChange};
@@ -91,7 +91,7 @@ fn check_name(
     let what = format!("the file defines {name}, not {expected}");
     let retry = NextStep::fill_in::<ActorAdd>(&[("config", file), ("name", &name)]);
     Err(RequestError::usage(what)
-        .kind("other_name")
+        .kind(FailureKind::OtherName)
         .because("NAME must match the name in the file")
         .hint(retry))
 }

@@ -3,7 +3,7 @@
 use cleveragents_api::actor::{
     ActorList, ActorResponse, ActorRun, ActorRunAnswer, ActorRunFacts, ActorRunUsage,
 };
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::{ActorKind, ActorType, LlmActor, NamespacedName};
 use cleveragents_engine::actors::{Inquiry, InquiryError};
 use cleveragents_engine::retry::RetryPolicy;
@@ -21,7 +21,7 @@ impl Handler<ActorRun> for App {
         _: &Caller,
     ) -> Result<Reply<ActorRunAnswer>, RequestError> {
         if request.prompt.trim().is_empty() {
-            return Err(RequestError::usage("the prompt is empty").kind("no_prompt"));
+            return Err(RequestError::usage("the prompt is empty").kind(FailureKind::NoPrompt));
         }
         let found = find_actor_by_name(&self.services, &request.name).await?;
         let actor = found.actor();
@@ -76,7 +76,7 @@ fn inquiry(services: &Services) -> Result<Inquiry, RequestError> {
 
 fn no_model_failure(name: &NamespacedName) -> RequestError {
     RequestError::usage(format!("{name} has no model"))
-        .kind("no_model")
+        .kind(FailureKind::NoModel)
         .because("only actors of type `llm` have a model")
         .hint(NextStep::send(&ActorList {
             actor_type: Some(ActorType::Llm),
@@ -90,7 +90,7 @@ fn model_failure(error: &ModelError, llm: &LlmActor) -> RequestError {
         kind if kind.is_transient() => ExitClass::Temporary,
         _ => ExitClass::Error,
     };
-    let failure = RequestError::new(code, error.to_string()).kind("model");
+    let failure = RequestError::new(code, error.to_string()).kind(FailureKind::Model);
     match &llm.model {
         Some(model) => failure.because(format!("the actor uses {model}")),
         None => failure

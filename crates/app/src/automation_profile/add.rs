@@ -1,7 +1,7 @@
 //! `automation_profile.add`
 
 use cleveragents_api::automation_profile::{AddedProfile, AutomationProfileAdd};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_definitions::read_profile;
 use cleveragents_domain::{AutomationProfile, ProfileName};
 use cleveragents_ports::StoreError;
@@ -63,7 +63,7 @@ fn add_failure(error: StoreError, file: &str) -> RequestError {
     };
     let what = format!("the automation profile {name} already exists");
     let failure = RequestError::new(ExitClass::Conflict, what)
-        .kind("taken")
+        .kind(FailureKind::Taken)
         .because("use --update to replace it")
         .hint(NextStep::fill_in::<AutomationProfileAdd>(&[("config", file)]).with_flag("update"));
     match name.parse() {
@@ -74,7 +74,7 @@ fn add_failure(error: StoreError, file: &str) -> RequestError {
 
 fn built_in_failure(name: &ProfileName) -> RequestError {
     RequestError::new(ExitClass::Conflict, format!("{name} is a built-in profile"))
-        .kind("taken")
+        .kind(FailureKind::Taken)
         .because("the built-in profiles cannot be added or replaced")
         .hint("choose another name")
         .hint(show_step(name))

@@ -1,26 +1,23 @@
 //! Failures of applies and rebases that met conflicts.
 
-use cleveragents_api::ExitClass;
 use cleveragents_api::NextStep;
 use cleveragents_api::plan::{PlanConflict, PlanRebase};
+use cleveragents_api::{ExitClass, FailureKind};
 use cleveragents_domain::Plan;
 use cleveragents_domain::conflict::{Conflict, ConflictReason};
-use serde_json::json;
 
 use super::RequestError;
 use crate::next_steps::{apply_step, cancel_step};
 
 /// Returns the failure of a request that conflicts block.
 pub fn apply_conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> RequestError {
-    let failure = RequestError::new(ExitClass::Conflict, what).kind("conflicts");
+    let failure = RequestError::new(ExitClass::Conflict, what).kind(FailureKind::Conflicts);
     let listed: Vec<PlanConflict> = conflicts.iter().map(PlanConflict::from).collect();
     conflicts
         .iter()
         .fold(failure, |failure, it| failure.because(it.to_string()))
-        .with("plan_id", json!(plan.identity.plan_id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))
-        .with("conflicts", json!(listed))
+        .with_plan(plan)
+        .with_facts(|facts| facts.conflicts = Some(listed))
 }
 
 /// Returns the failure for an apply with conflicts, with the possible next steps.

@@ -1,7 +1,8 @@
 //! Converts the problems of a definition into a failure that lists them.
 
-use cleveragents_definitions::DefinitionErrors;
-use serde_json::json;
+use cleveragents_api::FailureKind;
+use cleveragents_api::failure_facts::DefinitionProblem;
+use cleveragents_definitions::{DefinitionError, DefinitionErrors};
 
 use super::RequestError;
 
@@ -14,25 +15,24 @@ impl From<DefinitionErrors> for RequestError {
             1 => format!("{source} has a problem"),
             number => format!("{source} has {number} problems"),
         };
-        let problems: Vec<_> = found
-            .iter()
-            .map(|one| {
-                json!({
-                    "file": one.source,
-                    "line": one.line,
-                    "column": one.column,
-                    "path": one.path,
-                    "message": one.message,
-                    "hint": one.hint,
-                })
-            })
-            .collect();
+        let problems = found.iter().map(problem).collect();
         // The message is shortened for people; JSON lists every problem.
         let shown = errors.to_string();
-        let failure = RequestError::usage(what).kind("definition");
+        let failure = RequestError::usage(what).kind(FailureKind::Definition);
         shown
             .lines()
             .fold(failure, RequestError::because)
-            .with("problems", problems.into())
+            .with_facts(|facts| facts.problems = Some(problems))
+    }
+}
+
+fn problem(error: &DefinitionError) -> DefinitionProblem {
+    DefinitionProblem {
+        file: error.source.clone(),
+        line: error.line,
+        column: error.column,
+        path: error.path.clone(),
+        message: error.message.clone(),
+        hint: error.hint.clone(),
     }
 }

@@ -4,7 +4,7 @@ use cleveragents_api::actor::ActorValidate;
 use cleveragents_api::plan::{
     PlanList, PlanLog, PlanReject, PlanRevert, PlanRollback, PlanUnapply, PlanVerify,
 };
-use cleveragents_api::{ExitClass, NextStep, Request};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Request};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Plan, PlanState, ResourcePath};
@@ -16,7 +16,6 @@ use cleveragents_engine::sandboxes::SandboxServiceError;
 use cleveragents_ports::processes::ProcessError;
 use cleveragents_ports::sandbox::{PublishedCommit, SandboxError};
 use cleveragents_ports::targets::TargetError;
-use serde_json::json;
 
 use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
@@ -31,17 +30,17 @@ pub fn interrupted_failure(plan: PlanId) -> RequestError {
         ExitClass::Interrupted,
         "interrupted; completed work is kept",
     )
-    .kind("interrupted")
+    .kind(FailureKind::Interrupted)
     .hint(resume_step(plan))
-    .with("plan_id", json!(plan))
+    .with_plan_id(plan)
 }
 
 /// Returns the failure of a request that got the stop signal before it changed anything.
 pub(crate) fn interrupted_request_failure<R: Request>(plan: PlanId, request: &R) -> RequestError {
     RequestError::new(ExitClass::Interrupted, "interrupted before it began")
-        .kind("interrupted")
+        .kind(FailureKind::Interrupted)
         .hint(NextStep::send(request))
-        .with("plan_id", json!(plan))
+        .with_plan_id(plan)
 }
 
 impl From<ExecutionError> for RequestError {
@@ -54,55 +53,55 @@ impl From<ExecutionError> for RequestError {
             ExecutionError::Sandbox(error) => error.into(),
             ExecutionError::Process(error) => error.into(),
             ExecutionError::Render(_) => {
-                failed("template").hint(NextStep::fill_in::<ActorValidate>(&[("config", "FILE")]))
+                failed(FailureKind::Template)
+                    .hint(NextStep::fill_in::<ActorValidate>(&[("config", "FILE")]))
             }
             ExecutionError::Stopped(_) => RequestError::new(ExitClass::Temporary, shown)
-                .kind("stopped")
+                .kind(FailureKind::Stopped)
                 .hint(NextStep::send(&PlanList {
                     state: Some(PlanState::Processing),
                     ..PlanList::default()
                 })),
-            ExecutionError::NoStrategy { plan } => failed("no_strategy")
+            ExecutionError::NoStrategy { plan } => failed(FailureKind::NoStrategy)
                 .hint(revert_step(plan))
-                .with("plan_id", json!(plan)),
-            ExecutionError::StrategyChanged { plan, .. } => failed("strategy_changed")
-                .hint(NextStep::send(&PlanVerify {
-                    plan: plan.into(),
-                    expect: None,
-                }))
+                .with_plan_id(plan),
+            ExecutionError::StrategyChanged { plan, .. } => failed(FailureKind::StrategyChanged)
+                .hint(verify_step(plan))
                 .hint(revert_step(plan))
-                .with("plan_id", json!(plan)),
+                .with_plan_id(plan),
             ExecutionError::CheckpointUndone { by, .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
-                    .kind("undone")
+                    .kind(FailureKind::Undone)
                     .hint(checkpoints_step())
-                    .with("undone_by", json!(by))
+                    .with_facts(|facts| facts.undone_by = Some(by))
             }
             ExecutionError::CheckpointBaseChanged { .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
-                    .kind("other_base")
+                    .kind(FailureKind::OtherBase)
                     .hint(checkpoints_step())
             }
-            ExecutionError::ActorChanged { .. } => failed("actor_changed")
+            ExecutionError::ActorChanged { .. } => failed(FailureKind::ActorChanged)
                 .because("the new strategy needs your approval again")
                 .hint(NextStep::fill_in::<PlanRevert>(&[("plan", "PLAN")])),
             ExecutionError::NoActor { .. } => RequestError::new(ExitClass::NotFound, shown)
-                .kind("no_actor")
+                .kind(FailureKind::NoActor)
                 .hint(actors_step()),
             ExecutionError::SandboxRemoved { plan, again, .. } => {
                 RequestError::new(ExitClass::Conflict, shown)
-                    .kind("sandbox_gone")
+                    .kind(FailureKind::SandboxGone)
                     .hint(match again {
                         RedoCommand::Execute => execute_step(plan),
                         RedoCommand::Rebase => rebase_step(plan),
                     })
-                    .with("plan_id", json!(plan))
+                    .with_plan_id(plan)
             }
             ExecutionError::WrongNode(it) => wrong_node_failure(shown, &it.node)
                 .hint(local_step(it.operation, it.plan).with_condition(ON_THAT_MACHINE))
-                .with("plan_id", json!(it.plan)),
-            ExecutionError::Resource { .. } => failed("resource"),
-            ExecutionError::Internal { .. } => failed("internal").hint("agents diagnostics"),
+                .with_plan_id(it.plan),
+            ExecutionError::Resource { .. } => failed(FailureKind::Resource),
+            ExecutionError::Internal { .. } => {
+                failed(FailureKind::Internal).hint("agents diagnostics")
+            }
         }
     }
 }
@@ -114,27 +113,35 @@ impl From<ResultsError> for RequestError {
             ResultsError::Store(error) => error.into(),
             ResultsError::Sandbox(error) => error.into(),
             ResultsError::NoResource { known, .. } => {
-                let failure = RequestError::new(ExitClass::NotFound, shown).kind("no_resource");
+                let failure =
+                    RequestError::new(ExitClass::NotFound, shown).kind(FailureKind::NoResource);
                 let known: Vec<String> = known.iter().map(ToString::to_string).collect();
                 let failure = if known.is_empty() {
                     failure
                 } else {
                     failure.because(format!("it has {}", known.join(", ")))
                 };
-                failure.with("candidates", json!(known))
+                failure.with_candidates(known)
             }
             ResultsError::NotChanged { typed, changed } => not_changed_failure(&typed, &changed),
             ResultsError::WrongNode { sandbox, node } => wrong_node_failure(shown, &node)
                 .hint(diff_step(sandbox.plan_id).with_condition(ON_THAT_MACHINE))
-                .with("plan_id", json!(sandbox.plan_id)),
+                .with_plan_id(sandbox.plan_id),
             ResultsError::Removed { sandbox, published } => {
                 sandbox_removed_failure(&sandbox, published, shown)
             }
             ResultsError::Internal { .. } => RequestError::new(ExitClass::Error, shown)
-                .kind("internal")
+                .kind(FailureKind::Internal)
                 .hint("agents diagnostics"),
         }
     }
+}
+
+fn verify_step(plan: PlanId) -> NextStep {
+    NextStep::send(&PlanVerify {
+        plan: plan.into(),
+        expect: None,
+    })
 }
 
 const ON_THAT_MACHINE: &str = "on that machine";
@@ -160,9 +167,9 @@ fn local_step(operation: LocalOperation, plan: PlanId) -> NextStep {
 /// Returns the failure for a plan whose files are on another machine.
 fn wrong_node_failure(message: String, node: &str) -> RequestError {
     RequestError::new(ExitClass::Conflict, message)
-        .kind("elsewhere")
+        .kind(FailureKind::WrongNode)
         .because("sandboxes stay on the machine that created them; `agents info` shows its node")
-        .with("node", json!(node))
+        .with_facts(|facts| facts.node = Some(node.to_owned()))
 }
 
 /// Returns the failure for a path that the plan did not change, with the most similar changed
@@ -170,12 +177,12 @@ fn wrong_node_failure(message: String, node: &str) -> RequestError {
 fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> RequestError {
     let what = format!("the plan did not change `{}`", excerpt(typed));
     let near = nearest_paths(typed, changed);
-    let failure = RequestError::new(ExitClass::NotFound, what).kind("not_changed");
+    let failure = RequestError::new(ExitClass::NotFound, what).kind(FailureKind::NotChanged);
     let failure = match near.as_slice() {
         [] => failure,
         near => failure.because(format!("did you mean {}?", near.join(" or "))),
     };
-    failure.with("candidates", json!(near))
+    failure.with_candidates(near)
 }
 
 /// Returns the failure for a removed sandbox, with hints on what can still be inspected.
@@ -185,9 +192,11 @@ fn sandbox_removed_failure(
     message: String,
 ) -> RequestError {
     let failure = RequestError::new(ExitClass::NotFound, message)
-        .kind("sandbox_gone")
-        .with("sandbox_id", json!(sandbox.id))
-        .with("published", json!(published.as_ref().map(|it| &it.commit)));
+        .kind(FailureKind::SandboxGone)
+        .with_facts(|facts| {
+            facts.sandbox_id = Some(sandbox.id);
+            facts.published = Some(published.as_ref().map(|it| it.commit.clone()));
+        });
     match published {
         Some(published) => failure
             .because("its result is still in the repository")
@@ -212,30 +221,32 @@ impl From<RejectError> for RequestError {
             RejectError::Execution(error) => (*error).into(),
             RejectError::Results(error) => error.into(),
             RejectError::NoReason => RequestError::usage(shown)
-                .kind("no_reason")
+                .kind(FailureKind::NoReason)
                 .hint("give one with --why TEXT"),
             RejectError::NoHunk { hunks, .. } => RequestError::usage(shown)
-                .kind("no_hunk")
+                .kind(FailureKind::NoHunk)
                 .because(match hunks {
                     0 => "it has none: leave the number out".to_owned(),
                     1 => "it has one".to_owned(),
                     _ => format!("it has {hunks}, counted from 1"),
                 })
-                .with("hunks", json!(hunks)),
+                .with_facts(|facts| facts.hunks = Some(hunks)),
             RejectError::AmbiguousPath { resources } => {
                 let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
-                let failure = RequestError::usage(shown).kind("several_resources");
+                let failure = RequestError::usage(shown).kind(FailureKind::SeveralResources);
                 let failure = names.iter().fold(failure, |failure, name| {
                     failure.hint(format!("add --resource {name}"))
                 });
-                failure.with("candidates", json!(names))
+                failure.with_candidates(names)
             }
             RejectError::NoResult { plan } => {
                 let id = plan.identity.plan_id;
                 let failure = RequestError::new(ExitClass::Conflict, shown)
-                    .kind("not_now")
-                    .with("phase", json!(plan.position.phase()))
-                    .with("state", json!(plan.position.state()));
+                    .kind(FailureKind::NotNow)
+                    .with_facts(|facts| {
+                        facts.phase = Some(plan.position.phase());
+                        facts.state = Some(plan.position.state());
+                    });
                 if plan.position.is_terminal() {
                     failure.hint(status_step(id))
                 } else {
@@ -253,7 +264,7 @@ impl From<SandboxServiceError> for RequestError {
             SandboxServiceError::Lifecycle(error) => error.into(),
             SandboxServiceError::Sandbox(error) => error.into(),
             SandboxServiceError::TaskFailed { .. } => RequestError::new(ExitClass::Error, shown)
-                .kind("internal")
+                .kind(FailureKind::Internal)
                 .hint("agents diagnostics"),
         }
     }
@@ -266,25 +277,19 @@ impl From<ApplyFailure> for RequestError {
             ApplyFailure::Execution(error) => (*error).into(),
             ApplyFailure::Target(error) => (*error).into(),
             ApplyFailure::NothingToSettle { plan } => RequestError::new(ExitClass::Conflict, shown)
-                .kind("nothing_to_settle")
+                .kind(FailureKind::NothingToSettle)
                 .hint(status_step(plan.identity.plan_id))
-                .with("plan_id", json!(plan.identity.plan_id))
-                .with("phase", json!(plan.position.phase()))
-                .with("state", json!(plan.position.state())),
+                .with_plan(&plan),
             ApplyFailure::NothingApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
-                .kind("nothing_applied")
+                .kind(FailureKind::NothingApplied)
                 .hint(apply_step(plan.identity.plan_id))
                 .hint(cancel_step(plan.identity.plan_id))
-                .with("plan_id", json!(plan.identity.plan_id))
-                .with("phase", json!(plan.position.phase()))
-                .with("state", json!(plan.position.state())),
+                .with_plan(&plan),
             ApplyFailure::NoResult { plan } => no_result_failure(&plan, shown),
             ApplyFailure::NeverApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
-                .kind("never_applied")
+                .kind(FailureKind::NeverApplied)
                 .hint(status_step(plan.identity.plan_id))
-                .with("plan_id", json!(plan.identity.plan_id))
-                .with("phase", json!(plan.position.phase()))
-                .with("state", json!(plan.position.state())),
+                .with_plan(&plan),
         }
     }
 }
@@ -293,11 +298,9 @@ impl From<ApplyFailure> for RequestError {
 fn no_result_failure(plan: &Plan, message: String) -> RequestError {
     let id = plan.identity.plan_id;
     let failure = RequestError::new(ExitClass::Conflict, message)
-        .kind("not_now")
-        .with("plan_id", json!(id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))
-        .with("conflicts", json!([]));
+        .kind(FailureKind::NotNow)
+        .with_plan(plan)
+        .with_facts(|facts| facts.conflicts = Some(Vec::new()));
     if plan.position.is_terminal() {
         failure.hint(status_step(id))
     } else {
@@ -312,13 +315,15 @@ impl From<TargetError> for RequestError {
         match error {
             TargetError::Sandbox(error) => error.into(),
             TargetError::BranchName { .. } | TargetError::NoBranches => {
-                RequestError::usage(shown).kind("destination")
+                RequestError::usage(shown).kind(FailureKind::Destination)
             }
             TargetError::PatchFile { .. } => RequestError::new(ExitClass::Conflict, shown)
-                .kind("patch_file")
+                .kind(FailureKind::PatchFile)
                 .hint("name another file with --to patch FILE"),
-            _ if temporary => RequestError::new(ExitClass::Temporary, shown).kind("busy"),
-            _ => RequestError::new(ExitClass::Error, shown).kind("target"),
+            _ if temporary => {
+                RequestError::new(ExitClass::Temporary, shown).kind(FailureKind::Busy)
+            }
+            _ => RequestError::new(ExitClass::Error, shown).kind(FailureKind::Target),
         }
     }
 }
@@ -327,7 +332,7 @@ impl From<SandboxError> for RequestError {
     fn from(error: SandboxError) -> Self {
         let shown = error.to_string();
         if let SandboxError::InUse { holder, .. } = &error {
-            let failure = RequestError::new(ExitClass::Temporary, shown).kind("busy");
+            let failure = RequestError::new(ExitClass::Temporary, shown).kind(FailureKind::Busy);
             let failure = match holder.strip_prefix("process ") {
                 Some(pid) => failure.because(format!(
                     "if process {pid} is stopped, `kill -CONT {pid}` continues it"
@@ -342,7 +347,7 @@ impl From<SandboxError> for RequestError {
             _ => ExitClass::Error,
         };
         RequestError::new(exit, shown)
-            .kind("sandbox")
+            .kind(FailureKind::Sandbox)
             .hint("agents diagnostics")
     }
 }
@@ -350,7 +355,7 @@ impl From<SandboxError> for RequestError {
 impl From<ProcessError> for RequestError {
     fn from(error: ProcessError) -> Self {
         RequestError::new(ExitClass::Error, error.to_string())
-            .kind("process")
+            .kind(FailureKind::Process)
             .hint("agents diagnostics")
     }
 }

@@ -4,7 +4,7 @@ use cleveragents_api::action::ActionValidate;
 use cleveragents_api::actor::ActorList;
 use cleveragents_api::plan::{PlanExplain, PlanStart};
 use cleveragents_api::project::ProjectCreate;
-use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
 use cleveragents_domain::{
@@ -15,7 +15,6 @@ use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::Holder;
 use cleveragents_ports::models::ModelError;
-use serde_json::json;
 
 use super::RequestError;
 use super::trust::not_trusted_failure;
@@ -32,21 +31,20 @@ impl From<LifecycleError> for RequestError {
             LifecycleError::Store(error) => error.into(),
             LifecycleError::NoProject => {
                 let arguments = [("name", "NAME"), ("path", "DIR")];
-                usage("no_project").hint(NextStep::fill_in::<ProjectCreate>(&arguments))
+                usage(FailureKind::NoProject).hint(NextStep::fill_in::<ProjectCreate>(&arguments))
             }
-            LifecycleError::DuplicateProject { .. } => usage("project_twice"),
-            LifecycleError::Argument(_) => usage("argument"),
-            LifecycleError::Secret { .. } => {
-                usage("secret").hint("agents diagnostics, which lists the names of secrets")
-            }
+            LifecycleError::DuplicateProject { .. } => usage(FailureKind::ProjectTwice),
+            LifecycleError::Argument(_) => usage(FailureKind::Argument),
+            LifecycleError::Secret { .. } => usage(FailureKind::Secret)
+                .hint("agents diagnostics, which lists the names of secrets"),
             LifecycleError::Template(_) => {
                 let arguments = [("file", "FILE")];
-                usage("template").hint(NextStep::fill_in::<ActionValidate>(&arguments))
+                usage(FailureKind::Template).hint(NextStep::fill_in::<ActionValidate>(&arguments))
             }
-            LifecycleError::RevertTarget { .. } => usage("revert_target"),
-            LifecycleError::Invalid { .. } => usage("invalid"),
+            LifecycleError::RevertTarget { .. } => usage(FailureKind::RevertTarget),
+            LifecycleError::Invalid { .. } => usage(FailureKind::Invalid),
             LifecycleError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
-                .kind("unknown_profile")
+                .kind(FailureKind::UnknownProfile)
                 .hint(profiles_step()),
             LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state, None),
             LifecycleError::Preflight { failures } => preflight_failure(&failures),
@@ -54,18 +52,21 @@ impl From<LifecycleError> for RequestError {
                 illegal_move_failure(plan, &illegal, shown)
             }
             LifecycleError::Owned { holder, pid } => running_failure(*holder, pid, shown),
-            LifecycleError::NotFinished { plan } => plan_conflict(&plan, "not_finished", shown)
-                .because("only a plan that is applied or cancelled can be deleted")
-                .hint(cancel_step(plan.identity.plan_id)),
-            LifecycleError::Final { plan } => {
-                plan_conflict(&plan, "final", shown).hint(status_step(plan.identity.plan_id))
+            LifecycleError::NotFinished { plan } => {
+                plan_conflict(&plan, FailureKind::NotFinished, shown)
+                    .because("only a plan that is applied or cancelled can be deleted")
+                    .hint(cancel_step(plan.identity.plan_id))
             }
+            LifecycleError::Final { plan } => plan_conflict(&plan, FailureKind::Final, shown)
+                .hint(status_step(plan.identity.plan_id)),
             LifecycleError::KeySpent { plan } => RequestError::new(ExitClass::Conflict, shown)
-                .kind("key_spent")
+                .kind(FailureKind::KeySpent)
                 .hint("choose another key to make a new plan")
-                .with("plan_id", json!(plan.identity.plan_id)),
-            LifecycleError::KeyReused { plan } => plan_conflict(&plan, "key_reused", shown)
-                .hint("choose another key, or repeat the first request as it was"),
+                .with_plan_id(plan.identity.plan_id),
+            LifecycleError::KeyReused { plan } => {
+                plan_conflict(&plan, FailureKind::KeyReused, shown)
+                    .hint("choose another key, or repeat the first request as it was")
+            }
         }
     }
 }
@@ -76,49 +77,49 @@ impl From<DecisionFailure> for RequestError {
         let conflict = |kind| RequestError::new(ExitClass::Conflict, shown.clone()).kind(kind);
         match error {
             DecisionFailure::Lifecycle(error) => error.into(),
-            DecisionFailure::Misplaced(_) => RequestError::usage(shown).kind("misplaced_decision"),
-            DecisionFailure::SelfInfluence { .. } => {
-                RequestError::usage(shown).kind("own_influence")
+            DecisionFailure::Misplaced(_) => {
+                RequestError::usage(shown).kind(FailureKind::MisplacedDecision)
             }
-            DecisionFailure::Superseded { decision } => conflict("superseded")
+            DecisionFailure::SelfInfluence { .. } => {
+                RequestError::usage(shown).kind(FailureKind::OwnInfluence)
+            }
+            DecisionFailure::Superseded { decision } => conflict(FailureKind::Superseded)
                 .because("a superseded decision cannot be corrected")
                 .hint(NextStep::send(&PlanExplain {
                     decision: decision.into(),
                     show_context: false,
                     show_reasoning: false,
                 }))
-                .with("decision_id", decision.to_string().into()),
-            DecisionFailure::NotProcessing { plan, .. } => conflict("not_worked_on")
+                .with_facts(|facts| facts.decision_id = Some(decision)),
+            DecisionFailure::NotProcessing { plan, .. } => conflict(FailureKind::NotWorkedOn)
                 .hint(status_step(plan))
-                .with("plan_id", plan.to_string().into()),
+                .with_plan_id(plan),
             DecisionFailure::NoGuidance => RequestError::usage(shown)
-                .kind("no_guidance")
+                .kind(FailureKind::NoGuidance)
                 .because("the guidance is empty")
                 .hint(correct_step("DECISION")),
             DecisionFailure::GuidanceTooLong { .. } => {
                 RequestError::usage("the guidance is too long")
-                    .kind("too_long")
+                    .kind(FailureKind::TooLong)
                     .because(shown)
                     .hint("put the details into a file of the project and name it")
             }
             DecisionFailure::ContextDamaged { decision, .. } => {
                 RequestError::new(ExitClass::Error, shown)
-                    .kind("context_damaged")
+                    .kind(FailureKind::ContextDamaged)
                     .because("the stored context does not match its hash")
                     .hint("agents diagnostics")
-                    .with("decision_id", decision.to_string().into())
+                    .with_facts(|facts| facts.decision_id = Some(decision))
             }
         }
     }
 }
 
 /// Returns a conflict failure that reports the plan's current state.
-fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> RequestError {
+fn plan_conflict(plan: &Plan, kind: FailureKind, what: String) -> RequestError {
     RequestError::new(ExitClass::Conflict, what)
         .kind(kind)
-        .with("plan_id", json!(plan.identity.plan_id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))
+        .with_plan(plan)
 }
 
 /// Returns the steps for the legal moves. The others are made by the process that runs the plan.
@@ -143,11 +144,13 @@ fn legal_steps(plan: PlanId, illegal: &IllegalMove) -> Vec<NextStep> {
 fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> RequestError {
     let spent = illegal.obstacle == Some(Obstacle::ReversionsExhausted);
     let failure = RequestError::new(ExitClass::Conflict, what)
-        .kind("illegal_move")
-        .with("plan_id", json!(plan))
-        .with("phase", json!(illegal.at.phase()))
-        .with("state", json!(illegal.at.state()))
-        .with("legal_moves", json!(illegal.legal))
+        .kind(FailureKind::IllegalMove)
+        .with_plan_id(plan)
+        .with_facts(|facts| {
+            facts.phase = Some(illegal.at.phase());
+            facts.state = Some(illegal.at.state());
+            facts.legal_moves = Some(illegal.legal.clone());
+        })
         .hint(status_step(plan));
     let steps = legal_steps(plan, illegal).into_iter();
     let failure = steps.fold(failure, RequestError::hint);
@@ -160,13 +163,15 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Re
 
 fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> RequestError {
     RequestError::new(ExitClass::Conflict, what)
-        .kind("running")
+        .kind(FailureKind::Running)
         .hint(NextStep::Watch { plan: holder.plan })
         .hint(cancel_step(holder.plan))
-        .with("plan_id", json!(holder.plan))
-        .with("owner", json!(holder.owner))
-        .with("node", json!(holder.node))
-        .with("pid", json!(pid))
+        .with_plan_id(holder.plan)
+        .with_facts(|facts| {
+            facts.owner = Some(holder.owner);
+            facts.node = Some(holder.node);
+            facts.pid = Some(pid);
+        })
 }
 
 /// Hints on how to set up a model.
@@ -178,7 +183,7 @@ const MODEL_HINTS: [&str; 2] = [
 /// Returns the failure of a command that needs a model when none is configured.
 pub fn no_model_failure(error: &ModelError) -> RequestError {
     let failure = RequestError::usage("a free-text task needs a model")
-        .kind("no_model")
+        .kind(FailureKind::NoModel)
         .because(error.to_string());
     with_model_hints(failure)
         .hint(
@@ -209,7 +214,7 @@ fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
     } else {
         ExitClass::Error
     };
-    let mut failure = RequestError::new(code, "the plan cannot start").kind("preflight");
+    let mut failure = RequestError::new(code, "the plan cannot start").kind(FailureKind::Preflight);
     for found in failures {
         failure = failure.because(found.to_string());
     }
@@ -218,7 +223,7 @@ fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
     }
     failure
         .hint("agents diagnostics")
-        .with("preflight", json!(failures))
+        .with_facts(|facts| facts.preflight = Some(failures.to_vec()))
 }
 
 impl From<RuleError> for RequestError {
@@ -226,7 +231,7 @@ impl From<RuleError> for RequestError {
         match error {
             RuleError::Store(error) => error.into(),
             RuleError::Invalid(error) => RequestError::usage(error.to_string())
-                .kind("invalid")
+                .kind(FailureKind::Invalid)
                 .because("the rule cannot be added like this")
                 .hint("agents invariant add --help"),
         }

@@ -1,13 +1,13 @@
 //! Converts errors about projects and resources into failures with hints.
 
+use cleveragents_api::failure_facts::BlockingPlan;
 use cleveragents_api::project::{ProjectCreate, ProjectLinkResource, ProjectUnlinkResource};
 use cleveragents_api::resource::ResourceShow;
-use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{NamespacedName, Plan};
 use cleveragents_engine::projects::ProjectError;
 use cleveragents_ports::{Entity, StoreError, UniqueKey};
-use serde_json::{Value, json};
 
 use super::RequestError;
 use crate::next_steps::{
@@ -26,7 +26,7 @@ impl From<ProjectError> for RequestError {
             ProjectError::Store(error) => store_failure(error),
             ProjectError::Lifecycle(error) => error.into(),
             ProjectError::Invariant(_) => RequestError::usage(shown)
-                .kind("invariant")
+                .kind(FailureKind::Invariant)
                 .because("an invariant is a rule as text that plans must keep")
                 .hint(NextStep::fill_in::<ProjectCreate>(&[
                     ("name", "NAME"),
@@ -34,12 +34,12 @@ impl From<ProjectError> for RequestError {
                 ])),
             ProjectError::TooLong { what, .. } => {
                 RequestError::usage(format!("{what} is too long"))
-                    .kind("too_long")
+                    .kind(FailureKind::TooLong)
                     .because(shown)
                     .hint("give a shorter one")
             }
             ProjectError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
-                .kind("unknown_profile")
+                .kind(FailureKind::UnknownProfile)
                 .because("no built-in or added profile has this name")
                 .hint(profiles_step()),
             ProjectError::ActivePlans { project, plans } => {
@@ -47,7 +47,7 @@ impl From<ProjectError> for RequestError {
             }
             ProjectError::Stopping { project, plans } => stopping_failure(&shown, &project, &plans),
             ProjectError::Applying { project, plans } => applying_failure(&shown, &project, &plans),
-            ProjectError::PathTaken { resource, .. } => conflict("path_taken")
+            ProjectError::PathTaken { resource, .. } => conflict(FailureKind::PathTaken)
                 .because("a path can be registered once")
                 .hint(NextStep::send(&ResourceShow {
                     name: resource.clone(),
@@ -56,7 +56,7 @@ impl From<ProjectError> for RequestError {
                     ("project", "PROJECT"),
                     ("resource", &resource.to_string()),
                 ]))
-                .with("resource", resource.to_string().into()),
+                .with_facts(|facts| facts.resource = Some(resource)),
             ProjectError::Linked { resource, projects } => {
                 let resource = resource.to_string();
                 let hint = |project: &String| {
@@ -64,10 +64,11 @@ impl From<ProjectError> for RequestError {
                     NextStep::fill_in::<ProjectUnlinkResource>(&arguments)
                 };
                 let hints = projects.iter().take(NAMED_MAXIMUM).map(hint);
-                let mut failure =
-                    conflict("linked").because("plans of these projects may still need it");
+                let mut failure = conflict(FailureKind::Linked)
+                    .because("plans of these projects may still need it");
                 failure.next_steps.extend(hints);
-                failure.with("projects", projects.into())
+                let names = projects.iter().filter_map(|it| it.parse().ok());
+                failure.with_facts(|facts| facts.projects = Some(names.collect()))
             }
         }
     }
@@ -101,7 +102,7 @@ fn store_failure(error: StoreError) -> RequestError {
 fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     let delete = delete_project_step(project).with_flag("force");
     delete_failure(message, plans, cancel_step)
-        .kind("delete_blocked")
+        .kind(FailureKind::DeleteBlocked)
         .hint(delete)
 }
 
@@ -110,7 +111,7 @@ fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> R
 fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     let delete = delete_project_step(project).with_flag("force");
     delete_failure(message, plans, status_step)
-        .kind("stopping")
+        .kind(FailureKind::Stopping)
         .because("nothing was deleted and no other plan was cancelled")
         .hint(delete.with_condition("when they have stopped"))
 }
@@ -118,7 +119,7 @@ fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> 
 /// Returns the failure for plans that can no longer be cancelled and must be finished first.
 fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     delete_failure(message, plans, execute_step)
-        .kind("applying")
+        .kind(FailureKind::Applying)
         .because("nothing was deleted and no plan was cancelled")
         .hint(delete_project_step(project).with_condition("then"))
 }
@@ -133,17 +134,17 @@ fn delete_failure(message: &str, plans: &[Plan], step: fn(PlanId) -> NextStep) -
     if let Some(more) = plans.len().checked_sub(NAMED_MAXIMUM).filter(|&it| it > 0) {
         failure = failure.because(format!("and {more} more"));
     }
-    let named: Vec<Value> = plans.iter().map(blocking_plan_data).collect();
+    let blocking = plans.iter().map(blocking_plan).collect();
     let named_plans = plans.iter().take(NAMED_MAXIMUM);
     failure
         .hints(named_plans.map(|plan| step(plan.identity.plan_id)))
-        .with("delete_blocked", named.into())
+        .with_facts(|facts| facts.delete_blocked = Some(blocking))
 }
 
-fn blocking_plan_data(plan: &Plan) -> Value {
-    json!({
-        "plan_id": plan.identity.plan_id,
-        "phase": plan.position.phase(),
-        "state": plan.position.state(),
-    })
+fn blocking_plan(plan: &Plan) -> BlockingPlan {
+    BlockingPlan {
+        plan_id: plan.identity.plan_id,
+        phase: plan.position.phase(),
+        state: plan.position.state(),
+    }
 }

@@ -3,7 +3,7 @@
 use cleveragents_api::action::ActionArchive;
 use cleveragents_api::actor::{ActorRemove, ActorValidate};
 use cleveragents_api::validation::{ValidationAttach, ValidationDetach, ValidationList};
-use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::{NamespacedName, Timestamp};
 use cleveragents_engine::actors::ActorRegistryError;
@@ -23,28 +23,28 @@ impl From<ActorRegistryError> for RequestError {
         match error {
             ActorRegistryError::Store(error) => error.into(),
             ActorRegistryError::Invalid(_) => Self::usage(shown)
-                .kind("invalid")
+                .kind(FailureKind::Invalid)
                 .hint(NextStep::fill_in::<ActorValidate>(&[("config", "FILE")])),
             ActorRegistryError::BuiltIn { .. } => Self::new(ExitClass::Conflict, shown)
-                .kind("built_in")
+                .kind(FailureKind::BuiltIn)
                 .because("it is a part of the program")
                 .hint(actors_step()),
             ActorRegistryError::ReservedForModel { .. } => Self::new(ExitClass::Conflict, shown)
-                .kind("built_in")
+                .kind(FailureKind::BuiltIn)
                 .because("names of models that are configured cannot be taken")
                 .hint("give the actor another name, such as one in `local/`"),
             ActorRegistryError::InUse { name, actions } => {
-                let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
+                let shown: Vec<String> = actions.iter().map(ToString::to_string).collect();
                 Self::new(ExitClass::Conflict, format!("the actor {name} is in use"))
-                    .kind("in_use")
-                    .because(format!("used by {}", join_few(&names)))
+                    .kind(FailureKind::InUse)
+                    .because(format!("used by {}", join_few(&shown)))
                     .because("their plans could not start without it")
                     .hint(NextStep::send(&ActionArchive {
                         name: actions[0].clone(),
                         folder: None,
                     }))
                     .hint(NextStep::send(&ActorRemove { name, force: true }))
-                    .with("actions", names.into())
+                    .with_facts(|facts| facts.actions = Some(actions))
             }
         }
     }
@@ -56,10 +56,10 @@ impl From<ValidationRegistryError> for RequestError {
         match error {
             ValidationRegistryError::Store(error) => error.into(),
             ValidationRegistryError::Invalid(_) => Self::usage(shown)
-                .kind("invalid")
+                .kind(FailureKind::Invalid)
                 .hint("agents validation add --help"),
             ValidationRegistryError::Arguments(_) => Self::usage("the arguments do not match")
-                .kind("argument")
+                .kind(FailureKind::Argument)
                 .because(shown)
                 .hint(NextStep::fill_in::<ValidationAttach>(&[
                     ("resource", "RESOURCE"),
@@ -70,11 +70,12 @@ impl From<ValidationRegistryError> for RequestError {
                 let what = format!("the validation {name} is attached");
                 let shorts: Vec<String> = attachments.iter().map(|id| short_id(id)).collect();
                 let mut failure = Self::new(ExitClass::Conflict, what)
-                    .kind("attached")
+                    .kind(FailureKind::Attached)
                     .because(format!("as {}", join_few(&shorts)));
                 let hints = shorts.iter().take(NAMED_MAXIMUM);
                 failure.next_steps.extend(hints.map(|id| detach_step(id)));
-                failure.with("attachments", attachments.into())
+                let ids = attachments.iter().filter_map(|it| it.parse().ok());
+                failure.with_facts(|facts| facts.attachments = Some(ids.collect()))
             }
             ValidationRegistryError::AttachedAlready {
                 validation,
@@ -82,13 +83,13 @@ impl From<ValidationRegistryError> for RequestError {
             } => {
                 let what = format!("the validation {validation} is already attached there");
                 Self::new(ExitClass::Conflict, what)
-                    .kind("taken")
+                    .kind(FailureKind::Taken)
                     .because(
                         "in one scope it is attached to a resource once for the same arguments",
                     )
                     .hint(NextStep::send(&ValidationList::default()))
                     .hint(detach_step(&short_id(&attachment)))
-                    .with("attachment_id", attachment.into())
+                    .with_facts(|facts| facts.attachment_id = attachment.parse().ok())
             }
         }
     }
@@ -123,10 +124,10 @@ pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> R
         None => "it was added before".to_owned(),
     };
     failure
-        .kind("taken")
+        .kind(FailureKind::Taken)
         .because(cause)
         .because("use --update to replace it")
-        .with("since", since.into())
+        .with_facts(|facts| facts.since = Some(since))
 }
 
 /// Formats as `2026-01-31 12:00`, precise enough for the user to recognise the entry.

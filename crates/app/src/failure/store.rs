@@ -2,7 +2,7 @@
 
 use cleveragents_api::action::ActionList;
 use cleveragents_api::gc::Gc;
-use cleveragents_api::{ExitClass, NextStep};
+use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_ports::{StoreError, UniqueKey};
 
 use super::{RequestError, display_path, excerpt};
@@ -16,7 +16,7 @@ impl From<StoreError> for RequestError {
             .or_else(|| unusable_database_failure(&error))
             .unwrap_or_else(|| {
                 RequestError::new(ExitClass::Error, shown)
-                    .kind("internal")
+                    .kind(FailureKind::Internal)
                     .because("this should not happen; please report it")
                     .hint("agents diagnostics")
             })
@@ -28,38 +28,38 @@ fn refused_failure(error: &StoreError) -> Option<RequestError> {
     let conflict = |kind| RequestError::new(ExitClass::Conflict, error.to_string()).kind(kind);
     Some(match error {
         StoreError::Conflict { .. } => {
-            conflict("conflict").hint("check its current state, then repeat the command")
+            conflict(FailureKind::Conflict).hint("check its current state, then repeat the command")
         }
         StoreError::Taken {
             key: UniqueKey::SingleUse,
             ..
-        } => conflict("used")
+        } => conflict(FailureKind::Used)
             .because("it has `reusable: false`, so it can be used once")
             .hint("set `reusable: true`, or register it under another name"),
         StoreError::Taken { .. } | StoreError::Referenced { .. } => {
-            conflict("taken").hint("choose another name")
+            conflict(FailureKind::Taken).hint("choose another name")
         }
         StoreError::LockNameTooLong { .. } => RequestError::usage("the name of a lock is too long")
-            .kind("too_long")
+            .kind(FailureKind::TooLong)
             .because(error.to_string())
             .hint("give a shorter one"),
         StoreError::Archived { .. } => {
-            conflict("archived").hint(NextStep::send(&ActionList::default()))
+            conflict(FailureKind::Archived).hint(NextStep::send(&ActionList::default()))
         }
         StoreError::Refused { .. } => {
-            conflict("refused").hint("check its current state, then repeat the command")
+            conflict(FailureKind::Refused).hint("check its current state, then repeat the command")
         }
         StoreError::NotEmpty { contents } => {
             RequestError::new(ExitClass::Conflict, "the database is not empty")
-                .kind("not_empty")
+                .kind(FailureKind::NotEmpty)
                 .because(format!("it holds {}", contents.join(", ")))
-                .with("contents", contents.clone().into())
+                .with_facts(|facts| facts.contents = Some(contents.clone()))
         }
-        StoreError::LockHeld { .. } => conflict("lock_held").hint("agents diagnostics"),
+        StoreError::LockHeld { .. } => conflict(FailureKind::LockHeld).hint("agents diagnostics"),
         StoreError::LockLost { .. } | StoreError::LeaseLost { .. } => {
-            conflict("lost").hint("agents diagnostics")
+            conflict(FailureKind::Lost).hint("agents diagnostics")
         }
-        StoreError::OperationReused { .. } => conflict("operation_reused"),
+        StoreError::OperationReused { .. } => conflict(FailureKind::OperationReused),
         StoreError::NotFound { entity, id } => {
             let what = format!("there is no {entity} `{}`", excerpt(id));
             RequestError::new(ExitClass::NotFound, what)
@@ -68,10 +68,10 @@ fn refused_failure(error: &StoreError) -> Option<RequestError> {
             fragment,
             candidates,
         } => RequestError::usage(format!("`{}` is ambiguous", excerpt(fragment)))
-            .kind("ambiguous")
+            .kind(FailureKind::Ambiguous)
             .because(candidates.join(", "))
             .hint("give more characters")
-            .with("candidates", candidates.clone().into()),
+            .with_candidates(candidates.clone()),
         _ => return None,
     })
 }
@@ -81,17 +81,17 @@ fn temporary_failure(error: &StoreError) -> Option<RequestError> {
     Some(match error {
         StoreError::Unavailable { reason } => {
             RequestError::new(ExitClass::Temporary, "the database cannot be reached")
-                .kind("unavailable")
+                .kind(FailureKind::Unavailable)
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
                 .hint("check that it runs, then repeat the command")
         }
         StoreError::InUse { holders } => {
             RequestError::new(ExitClass::Temporary, "the database is in use")
-                .kind("in_use")
+                .kind(FailureKind::InUse)
                 .because(format!("others have it open: {}", holders.join("; ")))
                 .hint("wait until they end, then repeat the command")
-                .with("holders", holders.clone().into())
+                .with_facts(|facts| facts.holders = Some(holders.clone()))
         }
         _ => return None,
     })
@@ -104,7 +104,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
         StoreError::Full { path, reason } => {
             let what = format!("no space left for {}", display_path(path));
             RequestError::new(ExitClass::Error, what)
-                .kind("full")
+                .kind(FailureKind::Full)
                 .because(reason)
                 .hint("free some space, then repeat the command")
                 .hint(NextStep::send(&Gc::default()))
@@ -112,7 +112,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
         StoreError::NotWritable { path, reason } => {
             let what = format!("{} cannot be written", display_path(path));
             RequestError::new(ExitClass::Error, what)
-                .kind("not_writable")
+                .kind(FailureKind::NotWritable)
                 .because(reason)
                 .hint(format!(
                     "check owner and permissions: ls -ld '{}'",
@@ -126,7 +126,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
                 display_path(path)
             );
             RequestError::new(ExitClass::Error, what)
-                .kind("network_file_system")
+                .kind(FailureKind::NetworkFileSystem)
                 .because("its locks do not hold between machines, so data could be lost")
                 .hint("agents --data-dir DIR … with a directory on a local disk")
                 .hint(
@@ -140,7 +140,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
                 display_path(path)
             );
             RequestError::new(ExitClass::Error, what)
-                .kind("vanished")
+                .kind(FailureKind::Vanished)
                 .hint("restore the directory, or run: agents restore FILE")
         }
         _ => return None,
@@ -153,14 +153,14 @@ fn unusable_database_failure(error: &StoreError) -> Option<RequestError> {
         StoreError::Altered { path, fault } => {
             let what = format!("the journal in {} was altered", display_path(path));
             RequestError::new(ExitClass::Error, what)
-                .kind("altered")
+                .kind(FailureKind::Altered)
                 .because(fault)
                 .hint("agents diagnostics")
         }
         StoreError::Corrupt { path, reason } => {
             let what = format!("{} is damaged", display_path(path));
             RequestError::new(ExitClass::Error, what)
-                .kind("corrupt")
+                .kind(FailureKind::Corrupt)
                 .because(reason)
                 .hint("agents restore FILE --force (keeps the damaged file)")
                 .hint("agents diagnostics")
@@ -174,7 +174,7 @@ fn unusable_database_failure(error: &StoreError) -> Option<RequestError> {
             ExitClass::Error,
             format!("{place} was written by a newer version of agents"),
         )
-        .kind("newer")
+        .kind(FailureKind::Newer)
         .because(format!(
             "it has schema {found}, written by agents {written_by}; \
                  this one knows schemas up to {known}"
@@ -183,7 +183,7 @@ fn unusable_database_failure(error: &StoreError) -> Option<RequestError> {
         .hint("agents --data-dir DIR …"),
         StoreError::Address { reason } => {
             RequestError::usage("the database address (core.database-url) is not usable")
-                .kind("database_address")
+                .kind(FailureKind::DatabaseAddress)
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
                 .hint("agents config set core.database-url postgresql://USER@HOST/DATABASE")
@@ -319,7 +319,7 @@ mod tests {
             length: 2000,
             maximum: 1000,
         });
-        assert_eq!(failure.kind, "too_long");
+        assert_eq!(failure.kind, FailureKind::TooLong);
         assert_eq!(
             failure.to_string(),
             "the name of a lock is too long: \
@@ -336,10 +336,10 @@ mod tests {
             let failure = RequestError::from(error);
             assert_eq!(failure.exit, exit, "{shown}");
             assert!(!failure.message.is_empty(), "{shown}");
-            let reused = failure.kind == "operation_reused";
+            let reused = failure.kind == FailureKind::OperationReused;
             let explained = !failure.next_steps.is_empty() || exit == ExitClass::NotFound;
             assert!(
-                explained || reused || failure.kind == "not_empty",
+                explained || reused || failure.kind == FailureKind::NotEmpty,
                 "{shown}"
             );
         }

@@ -1,10 +1,10 @@
 //! The failure of a request that needs a file which the user has not trusted.
 
-use cleveragents_api::ExitClass;
+use cleveragents_api::failure_facts::{UntrustedFile, UntrustedState};
+use cleveragents_api::{ExitClass, FailureKind};
 use cleveragents_definitions::ActionDraft;
 use cleveragents_domain::{RepositoryFile, TrustState};
 use cleveragents_engine::trust::effects;
-use serde_json::json;
 
 use super::RequestError;
 
@@ -15,25 +15,26 @@ pub fn not_trusted_failure(
     state: TrustState,
     action: Option<&ActionDraft>,
 ) -> RequestError {
-    let (what, kind) = match state {
-        TrustState::Changed => ("has changed since you trusted it", "changed"),
-        TrustState::FirstUse | TrustState::Trusted => ("is not trusted yet", "first_use"),
+    let (what, state) = match state {
+        TrustState::Changed => ("has changed since you trusted it", UntrustedState::Changed),
+        TrustState::FirstUse | TrustState::Trusted => {
+            ("is not trusted yet", UntrustedState::FirstUse)
+        }
     };
     RequestError::new(
         ExitClass::Decision,
         format!("{} of {} {what}", file.path, file.repository),
     )
-    .kind("not_trusted")
+    .kind(FailureKind::NotTrusted)
     .because("a repository's own files are used only with your consent")
     .hint("read the file, then repeat the command with --trust")
-    .with(
-        "trust",
-        json!({
-            "file": file.path,
-            "repository": file.repository,
-            "hash": file.hash,
-            "state": kind,
-            "effects": action.map(effects::describe),
-        }),
-    )
+    .with_facts(|facts| {
+        facts.trust = Some(UntrustedFile {
+            file: file.path.clone(),
+            repository: file.repository.clone(),
+            hash: file.hash.clone(),
+            state,
+            effects: action.map(effects::describe),
+        });
+    })
 }

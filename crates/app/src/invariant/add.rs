@@ -1,7 +1,7 @@
 //! `invariant.add`
 
 use cleveragents_api::invariant::{AddedInvariants, InvariantAdd, InvariantList, InvariantRemove};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::id::InvariantId;
 use cleveragents_domain::{Invariant, InvariantScope};
 use cleveragents_engine::invariants::{NewRule, RuleError};
@@ -79,14 +79,16 @@ fn add_failure(error: RuleError) -> RequestError {
         RuleError::Store(StoreError::Taken { name, holder, .. }) => {
             let what = format!("this rule already exists: `{}`", excerpt(name.trim()));
             let mut failure = RequestError::new(ExitClass::Conflict, what)
-                .kind("taken")
+                .kind(FailureKind::Taken)
                 .because("a scope has each rule once; case and spaces are ignored")
                 .hint(NextStep::send(&InvariantList::default()));
             if let Ok(id) = holder.parse::<InvariantId>() {
                 let remove = NextStep::fill_in::<InvariantRemove>(&[("id", &id.short())]);
-                failure = failure.hint(remove);
+                failure = failure
+                    .hint(remove)
+                    .with_facts(|facts| facts.invariant_id = Some(id));
             }
-            failure.with("invariant_id", holder.into())
+            failure
         }
         other => other.into(),
     }

@@ -6,12 +6,11 @@ use cleveragents_api::plan::apply::{
 };
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::{PlanApply, PlanUnapply};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::apply_record::{ApplyRecord, Destination};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
 use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, Position, ResourceType};
 use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome};
-use serde_json::json;
 
 use super::elapsed;
 use super::work::{PlanWork, cost};
@@ -133,19 +132,17 @@ async fn apply_outcome_reply(
             ExitClass::NotDone,
             "nothing was applied: required validations failed",
         )
-        .kind("validations")
+        .kind(FailureKind::Validations)
         .because(reason.clone())
         .hint(diff_step(id))
         .hint(revert_step(id))
-        .with("plan_id", json!(id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))),
+        .with_plan(plan)),
         ApplyOutcome::Cancelled(_) => Err(RequestError::new(
             ExitClass::Conflict,
             "nothing was applied: the plan was cancelled",
         )
-        .kind("cancelled")
-        .with("plan_id", json!(id))),
+        .kind(FailureKind::Cancelled)
+        .with_plan_id(id)),
     }
 }
 

@@ -6,12 +6,11 @@ use cleveragents_api::plan::cancel::{
     CancelledChildPlans, CancelledPlan, CancelledPlanSandbox, PreservationStatus,
 };
 use cleveragents_api::plan::{PlanCancel, PlanOwner, PlanSummary};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, PlanState, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::lifecycle::{CancelOutcome, PlanMoveOutcome};
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::{PlanWork, continue_command};
@@ -155,11 +154,9 @@ fn not_stopped_failure(owner: Option<&PlanOwner>, plan: &Plan) -> RequestError {
     let id = plan.identity.plan_id;
     let what = format!("plan {} was asked to stop and has not yet", plan.name);
     let failure = RequestError::new(ExitClass::Temporary, what)
-        .kind("cancel_requested")
-        .with("plan_id", json!(id))
-        .with("phase", json!(plan.position.phase()))
-        .with("state", json!(plan.position.state()))
-        .with("pid", json!(owner.and_then(|it| it.pid)));
+        .kind(FailureKind::CancelRequested)
+        .with_plan(plan)
+        .with_facts(|facts| facts.pid = Some(owner.and_then(|it| it.pid)));
     let failure = match owner {
         None => failure.hint(NextStep::send(&PlanCancel::new(id))),
         Some(owner) if !owner.responds => failure.because(format!(

@@ -5,13 +5,12 @@ use cleveragents_api::plan::diff::{
 };
 use cleveragents_api::plan::summary::project_names;
 use cleveragents_api::plan::{PlanDiff, PlanStatus};
-use cleveragents_api::{NextStep, Reply};
+use cleveragents_api::{FailureKind, NextStep, Reply};
 use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState};
 use cleveragents_engine::execution::patch::{FilePatch, PatchHunk, file_patches};
 use cleveragents_engine::execution::results::{self, ResourceDiff};
 use cleveragents_engine::execution::{ResultsError, Selection};
 use cleveragents_ports::sandbox::DiffStat;
-use serde_json::json;
 
 use crate::app::{App, Caller, Handler};
 use crate::changes::{file_status, format_line_counts, sum_lines};
@@ -71,12 +70,12 @@ fn check_single_patch(answer: &PlanDiffAnswer) -> Result<(), RequestError> {
         return Ok(());
     }
     let failure = RequestError::usage("the plan changed several resources; a patch covers one")
-        .kind("several_resources")
+        .kind(FailureKind::SeveralResources)
         .because(format!("it changed {}", names.join(", ")));
     let failure = names.iter().fold(failure, |failure, name| {
         failure.hint(format!("add --resource {name}"))
     });
-    Err(failure.with("candidates", json!(names)))
+    Err(failure.with_candidates(names))
 }
 
 fn answer(diff: &results::ResultDiff) -> Result<PlanDiffAnswer, RequestError> {

@@ -3,7 +3,7 @@
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::execute::{ExecutedPlan, StrategySummary, WorkProgress, WorkStatus};
 use cleveragents_api::plan::{PlanCheckpoints, PlanErrors, PlanExecute, PlanStatus};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
@@ -33,7 +33,7 @@ impl Handler<PlanExecute> for App {
         {
             let what = "a tool call waits for your approval, which cannot be given with --detach";
             return Err(RequestError::new(ExitClass::Conflict, what)
-                .kind("approval")
+                .kind(FailureKind::Approval)
                 .hint(execute_step(id)));
         }
         let approvals = PendingApprovals::default();

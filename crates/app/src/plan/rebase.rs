@@ -1,14 +1,13 @@
 //! `plan.rebase`
 
 use cleveragents_api::plan::rebase::{PlanRebase, RebasedPlan, RebasedPlanResource};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::conflict::Conflict;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::rebase::RebasedResource;
 use cleveragents_domain::{Plan, ResourceType, ValidationSummary};
 use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome};
 use cleveragents_engine::execution::ExecuteOutcome;
-use serde_json::Value;
 
 use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::drive::stopped_failure;
@@ -52,7 +51,7 @@ impl Handler<PlanRebase> for App {
                 conflicts,
             } => {
                 let answer = answer(plan, resources, None, conflicts);
-                Err(with_data(requeued_failure(id, conflicts), &answer))
+                Err(with_answer(requeued_failure(id, conflicts), answer))
             }
             RebaseOutcome::Rebased {
                 executed,
@@ -61,7 +60,7 @@ impl Handler<PlanRebase> for App {
             } => {
                 let answer = answer(executed.plan(), resources, validation.as_ref(), &[]);
                 match not_ready_failure(id, executed) {
-                    Some(failure) => Err(with_data(failure, &answer)),
+                    Some(failure) => Err(with_answer(failure, answer)),
                     None => Ok(Reply::new(answer)
                         .info("Rebased")
                         .hint(diff_step(id))
@@ -73,14 +72,27 @@ impl Handler<PlanRebase> for App {
 }
 
 /// Adds the answer's fields to the facts of a failure.
-fn with_data(failure: RequestError, answer: &RebasedPlan) -> RequestError {
-    let data = match serde_json::to_value(answer) {
-        Ok(Value::Object(data)) => data,
-        // A struct with string keys always serialises to an object.
-        _ => return failure,
-    };
-    let data = data.into_iter();
-    data.fold(failure, |failure, (key, value)| failure.with(&key, value))
+fn with_answer(failure: RequestError, answer: RebasedPlan) -> RequestError {
+    let RebasedPlan {
+        plan,
+        resources,
+        validations,
+        conflicts,
+    } = answer;
+    failure.with_facts(|facts| {
+        facts.plan_id = Some(plan.plan_id);
+        facts.name = Some(plan.name);
+        facts.phase = Some(plan.phase);
+        facts.state = Some(plan.state);
+        facts.waiting = Some(plan.waiting);
+        facts.action = Some(plan.action);
+        facts.project = Some(plan.project);
+        facts.projects = Some(plan.projects);
+        facts.attempt = Some(plan.attempt);
+        facts.resources = Some(resources);
+        facts.validations = Some(validations);
+        facts.conflicts = Some(conflicts);
+    })
 }
 
 fn answer(
@@ -145,7 +157,7 @@ fn requeued_failure(id: PlanId, conflicts: &[Conflict]) -> RequestError {
     } else {
         "cannot merge the result: the plan is queued to run again on the current targets"
     };
-    let failure = RequestError::new(ExitClass::Decision, what).kind("requeued");
+    let failure = RequestError::new(ExitClass::Decision, what).kind(FailureKind::Requeued);
     conflicts
         .iter()
         .fold(failure, |failure, it| failure.because(it.to_string()))
@@ -160,7 +172,7 @@ fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<RequestErr
                 ExitClass::Decision,
                 "rebased, but required validations failed",
             )
-            .kind("validations")
+            .kind(FailureKind::Validations)
             .because(reason.clone())
             .hint(execute_step(id))
             .hint(revert_step(id)),
@@ -170,9 +182,10 @@ fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<RequestErr
                 .because(reason.clone())
                 .hint(execute_step(id)),
         ),
-        ExecuteOutcome::Cancelled(_) => {
-            Some(RequestError::new(ExitClass::Conflict, "the plan was cancelled").kind("cancelled"))
-        }
+        ExecuteOutcome::Cancelled(_) => Some(
+            RequestError::new(ExitClass::Conflict, "the plan was cancelled")
+                .kind(FailureKind::Cancelled),
+        ),
         _ => None,
     }
 }

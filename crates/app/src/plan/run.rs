@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cleveragents_api::plan::run::{PlanStart, StartedPlan};
-use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::approval::{ApprovedApply, PendingApprovals};
@@ -158,13 +158,13 @@ fn check_uncommitted(
         return Ok(warnings);
     }
     let failure = RequestError::new(ExitClass::Decision, "nothing was done")
-        .kind("uncommitted")
+        .kind(FailureKind::Uncommitted)
         .hint(NextStep::fill_in::<PlanStart>(&[
             ("task", "TASK"),
             ("base", BaseSource::Worktree.as_str()),
         ]))
         .hint("git commit, then the same command")
-        .with("warnings", warnings.into());
+        .with_facts(|facts| facts.warnings = Some(warnings));
     Err(failure)
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cleveragents_api::NextStep;
 use cleveragents_api::project::ProjectCreate;
+use cleveragents_api::{FailureKind, NextStep};
 use cleveragents_domain::{NamespacedName, Resource};
 use cleveragents_engine::projects::{LocatedResource, NewProject, ProjectError};
 use cleveragents_ports::StoreError;
@@ -82,12 +82,12 @@ pub(super) async fn find_or_create_project(
         }
     }
     let what = format!("no free project name for {}", display_path(&folder.path));
-    Err(RequestError::usage(what)
-        .kind("no_name")
-        .hint(NextStep::fill_in::<ProjectCreate>(&[
+    Err(RequestError::usage(what).kind(FailureKind::NoName).hint(
+        NextStep::fill_in::<ProjectCreate>(&[
             ("name", "NAME"),
             ("path", &display_path(&folder.path)),
-        ])))
+        ]),
+    ))
 }
 
 async fn find_run_project(

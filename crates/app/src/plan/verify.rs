@@ -2,10 +2,9 @@
 
 use cleveragents_api::plan::PlanVerify;
 use cleveragents_api::plan::verify::VerifiedJournal;
-use cleveragents_api::{ExitClass, Reply};
+use cleveragents_api::{ExitClass, FailureKind, Reply};
 use cleveragents_domain::{ChainFault, StreamId};
 use cleveragents_engine::journal::verify;
-use serde_json::json;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
@@ -20,7 +19,7 @@ impl Handler<PlanVerify> for App {
         let id = find_journal(&self.services, &request.plan).await?;
         let expect = request.expect.map(|hash| hash.to_ascii_lowercase());
         let verified = verify(self.services.store(), StreamId::Plan(id), expect).await?;
-        let found = verified.map_err(|fault| altered_failure(&fault))?;
+        let found = verified.map_err(altered_failure)?;
         let answer = VerifiedJournal {
             plan_id: id,
             verified: true,
@@ -32,12 +31,14 @@ impl Handler<PlanVerify> for App {
     }
 }
 
-fn altered_failure(fault: &ChainFault) -> RequestError {
+fn altered_failure(fault: ChainFault) -> RequestError {
     RequestError::new(ExitClass::Error, "the journal does not verify")
-        .kind("altered")
+        .kind(FailureKind::Altered)
         .because(fault.to_string())
         .hint("agents diagnostics")
         .hint("compare with a backup: agents restore FILE --data-dir DIR")
-        .with("verified", false.into())
-        .with("fault", json!(fault))
+        .with_facts(|facts| {
+            facts.verified = Some(false);
+            facts.fault = Some(fault);
+        })
 }

@@ -57,5 +57,5 @@ fn delete_failure(services: &Services, error: ProjectError) -> RequestError {
     let texts: Vec<String> = steps
         .map(|step| services.adapters().next_step_text(step))
         .collect();
-    failure.with("resolution", texts.into())
+    failure.with_facts(|facts| facts.resolution = Some(texts))
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use cleveragents_api::tool::{ToolChange, ToolRun, ToolRunAnswer, TrialSandboxInfo};
-use cleveragents_api::{ExitClass, Reply};
+use cleveragents_api::{ExitClass, FailureKind, Reply};
 use cleveragents_domain::tool::control::is_control_tool;
 use cleveragents_ports::Ids;
 use cleveragents_ports::sandbox::{DiffLines, DiffStat};
 use cleveragents_ports::tools::{Tool, ToolFailure};
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::trial::TrialSandbox;
@@ -126,7 +125,7 @@ fn with_sandbox_path(failure: RequestError, kept: Option<String>) -> RequestErro
     match kept {
         Some(kept) => failure
             .hint(format!("look at the sandbox, which is kept: {kept}"))
-            .with("kept", kept.into()),
+            .with_facts(|facts| facts.kept = Some(kept)),
         None => failure,
     }
 }
@@ -134,10 +133,10 @@ fn with_sandbox_path(failure: RequestError, kept: Option<String>) -> RequestErro
 fn needs_plan_failure(tool: &dyn Tool) -> RequestError {
     let name = &tool.definition().name;
     RequestError::usage(format!("{name} cannot be run outside a plan"))
-        .kind("tool_needs_plan")
+        .kind(FailureKind::ToolNeedsPlan)
         .because("it sends a message to its plan")
         .hint(show_step(name))
-        .with("tool", json!(name))
+        .with_facts(|facts| facts.tool = Some(name.clone()))
 }
 
 /// Converts the failure of a tool, with the exit class that scripts rely on.
@@ -145,29 +144,34 @@ fn tool_failure(tool: &dyn Tool, failure: ToolFailure) -> RequestError {
     let name = &tool.definition().name;
     let of = |exit, what: &str, kind| {
         let failure = RequestError::new(exit, format!("{name} {what}")).kind(kind);
-        failure.with("tool", json!(name))
+        failure.with_facts(|facts| facts.tool = Some(name.clone()))
     };
     match failure {
-        ToolFailure::Input { reason } => {
-            of(ExitClass::Usage, "cannot use this input", "tool_input")
-                .because(reason)
-                .hint(show_step(name))
-        }
+        ToolFailure::Input { reason } => of(
+            ExitClass::Usage,
+            "cannot use this input",
+            FailureKind::ToolInput,
+        )
+        .because(reason)
+        .hint(show_step(name)),
         ToolFailure::Store(error) => error.into(),
         ToolFailure::Stopped { why, .. } => {
-            of(ExitClass::Error, "was stopped", "tool_stopped").because(why.to_string())
+            of(ExitClass::Error, "was stopped", FailureKind::ToolStopped).because(why.to_string())
         }
         ToolFailure::Process(error) => {
             let what = "could not run its command";
-            of(ExitClass::Error, what, "tool_process").caused_by(&error)
+            of(ExitClass::Error, what, FailureKind::ToolProcess).caused_by(&error)
         }
-        ToolFailure::Sandbox(error) => {
-            of(ExitClass::Error, "failed in its sandbox", "sandbox").caused_by(&error)
-        }
+        ToolFailure::Sandbox(error) => of(
+            ExitClass::Error,
+            "failed in its sandbox",
+            FailureKind::Sandbox,
+        )
+        .caused_by(&error),
         other @ (ToolFailure::Failed { .. }
         | ToolFailure::Stale { .. }
         | ToolFailure::Refused { .. }) => {
-            of(ExitClass::Error, "failed", "tool_failed").because(other.to_string())
+            of(ExitClass::Error, "failed", FailureKind::ToolFailed).because(other.to_string())
         }
     }
 }

@@ -5,7 +5,6 @@ use cleveragents_api::{ExitClass, NextStep, Reply};
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::tool::control::is_control_tool;
 use cleveragents_ports::tools::{Tool, Toolbox};
-use serde_json::json;
 
 use super::{show_step, summary};
 use crate::app::{App, Caller, Handler};
@@ -62,5 +61,5 @@ fn unknown_tool_failure(toolbox: &dyn Toolbox, name: &NamespacedName) -> Request
     let failure = show.fold(failure, RequestError::hint);
     failure
         .hint(NextStep::send(&ToolList::default()))
-        .with("candidates", json!(alike))
+        .with_candidates(alike.iter().map(ToString::to_string).collect())
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use cleveragents_api::ExitClass;
+use cleveragents_api::{ExitClass, FailureKind};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::tool::ToolAccess;
 use cleveragents_domain::{BaseSource, ResourceType};
@@ -149,10 +149,12 @@ impl TrialSandbox {
 
 /// Without git there is no plan to explain, so one sentence is enough.
 fn shorten_no_git_failure(failure: RequestError) -> RequestError {
-    match failure.kind.as_str() {
-        "no_git" => RequestError::new(ExitClass::Error, "sandboxes need git, which is not on PATH")
-            .kind("no_git")
-            .hint("agents diagnostics"),
+    match failure.kind {
+        FailureKind::NoGit => {
+            RequestError::new(ExitClass::Error, "sandboxes need git, which is not on PATH")
+                .kind(FailureKind::NoGit)
+                .hint("agents diagnostics")
+        }
         _ => failure,
     }
 }

@@ -15,7 +15,7 @@ use cleveragents_sandbox::{LocalTargets, Watcher};
 
 use super::{AppContext, Bootstrap, git_settings, local_sandboxes, processes, toolbox};
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::process;
 use crate::redact::Redactor;
 use crate::settings::Settings;
@@ -27,7 +27,7 @@ const PARALLEL_VALIDATIONS: usize = 4;
 fn find_git(environment: &Environment) -> Result<PathBuf, CommandFailure> {
     process::find("git", environment).ok_or_else(|| {
         CommandFailure::new(ExitCode::Error, "git is needed and was not found")
-            .kind("no_git")
+            .kind(FailureKind::NoGit)
             .because("sandboxes need git")
             .hint("install git 2.41 or newer, then `agents diagnostics`")
     })

@@ -20,7 +20,7 @@ use cleveragents_ports::system::SystemClock;
 
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, display_path};
+use crate::failure::{CommandFailure, FailureKind, display_path};
 use crate::redact::is_secret_name;
 use crate::settings::{Key, SettingSource, Settings};
 
@@ -107,7 +107,7 @@ fn preferred_model(settings: &Settings) -> Result<Option<ModelChoice>, CommandFa
     };
     text.parse().map(Some).map_err(|error| {
         CommandFailure::usage("invalid value for the setting model.default")
-            .kind("setting_value")
+            .kind(FailureKind::SettingValue)
             .caused_by(&error)
             .hint("agents config set model.default openai/gpt-5-mini")
     })
@@ -125,7 +125,7 @@ fn definitions(
         Err(error) => {
             let shown = display_path(&path);
             return Err(CommandFailure::usage(format!("cannot read {shown}"))
-                .kind("unreadable")
+                .kind(FailureKind::Unreadable)
                 .caused_by(&error));
         }
     };
@@ -251,7 +251,7 @@ fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), Comm
         Err(CommandFailure::usage(format!(
             "{file}: the variable `{variable}` cannot hold the key of {provider}"
         ))
-        .kind("setting_value")
+        .kind(FailureKind::SettingValue)
         .because("only variables with TOKEN, SECRET, PASSWORD, CREDENTIAL or the word KEY in their names are kept secret")
         .hint(format!("write `key_variable: {}_KEY`", variable.to_uppercase())))
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::CommandContext;
 use crate::bootstrap::{BackupReport as Written, Bootstrap};
 use crate::disk;
-use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::failure::{CommandFailure, ExitCode, FailureKind, display_path};
 use crate::files::{Privacy, create_directory};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::progress::ProgressLine;
@@ -84,7 +84,7 @@ pub(super) fn unused_backup_path(
             ExitCode::Error,
             format!("cannot create {}", folder.display()),
         )
-        .kind("not_writable")
+        .kind(FailureKind::NotWritable)
         .caused_by(&error)
         .hint("agents backup FILE")
     })?;
@@ -102,12 +102,12 @@ fn format_compact(time: Timestamp) -> String {
 }
 
 fn write_failure(path: &Path, failure: CommandFailure) -> CommandFailure {
-    match failure.kind.as_str() {
-        "taken" => CommandFailure::new(
+    match failure.kind {
+        FailureKind::Taken => CommandFailure::new(
             ExitCode::Conflict,
             format!("{} exists already", display_path(path)),
         )
-        .kind("taken")
+        .kind(FailureKind::Taken)
         .because("a backup never overwrites anything")
         .hint("agents backup")
         .hint("agents backup ANOTHER-FILE"),

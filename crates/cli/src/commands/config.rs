@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::CommandContext;
-use crate::failure::{CommandFailure, excerpt};
+use crate::failure::{CommandFailure, FailureKind, excerpt};
 use crate::output::{CommandAnswer, Tone, ViewCell};
 use crate::settings::file::SettingsOwner;
 use crate::settings::registry::UnknownKey;
@@ -52,7 +52,7 @@ fn parse_key(name: &str) -> Result<Key, CommandFailure> {
 
 fn unknown_key_failure(error: &UnknownKey) -> CommandFailure {
     let failure = CommandFailure::usage(format!("`{}` is not a setting", excerpt(&error.name)))
-        .kind("unknown_setting");
+        .kind(FailureKind::UnknownSetting);
     match error.nearest {
         Some(nearest) => failure
             .because(format!("the nearest name is `{nearest}`"))

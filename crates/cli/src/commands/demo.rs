@@ -24,7 +24,6 @@ use cleveragents_app::watch::WatchItem;
 use cleveragents_app::{App, Caller, RequestError};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventBody, Phase, PlanState};
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use self::evidence::PlanEvidence;
@@ -314,16 +313,11 @@ fn apply(plan: PlanId, app: &AppContext<'_>) -> DemoPlanOutcome {
     match applied {
         Ok(reply) if reply.answer.plan().state == PlanState::Applied => DemoPlanOutcome::Applied,
         Ok(reply) => unexpected_state(reply.answer.plan()),
-        Err(failure) => match read_conflicts(&failure) {
+        Err(failure) => match failure.facts.conflicts.clone() {
             Some(conflicts) => DemoPlanOutcome::Blocked(conflicts),
             None => DemoPlanOutcome::Unexpected(failure.to_string()),
         },
     }
-}
-
-fn read_conflicts(failure: &Failure) -> Option<Vec<PlanConflict>> {
-    let conflicts: Value = failure.data.get("conflicts")?.clone();
-    serde_json::from_value(conflicts).ok()
 }
 
 impl DemoPlanResult {

@@ -14,7 +14,7 @@ use crate::bootstrap::{
     inspect_backup,
 };
 use crate::confirmation::{Confirmation, confirm};
-use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::failure::{CommandFailure, ExitCode, FailureKind, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::progress::ProgressLine;
 
@@ -147,7 +147,7 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
         StoreError::Altered { fault, .. } => {
             let what = format!("{} holds a journal that was altered", display_path(file));
             CommandFailure::new(ExitCode::Error, what)
-                .kind("backup_altered")
+                .kind(FailureKind::BackupAltered)
                 .because(fault)
                 .because("nothing was changed")
                 .hint("try an older backup")
@@ -160,7 +160,7 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
             ExitCode::Error,
             format!("{} is not a complete backup", display_path(file)),
         )
-        .kind("backup_damaged")
+        .kind(FailureKind::BackupDamaged)
         .because(reason)
         .because("nothing was changed")
         .hint("try another backup: they are written by `agents backup`"),
@@ -174,8 +174,8 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
 }
 
 fn restore_failure(failure: CommandFailure, file: &Path) -> CommandFailure {
-    match failure.kind.as_str() {
-        "not_empty" => failure
+    match failure.kind {
+        FailureKind::NotEmpty => failure
             .because("without --force a backup is restored only into an empty database")
             .hint(format!("agents restore '{}' --force", file.display()))
             .hint(format!(
@@ -194,7 +194,7 @@ fn with_saved_backup(failure: CommandFailure, existing: &ExistingDataPolicy) -> 
             let path = saved_to.display().to_string();
             failure
                 .because(format!("the previous data is saved in {path}"))
-                .with("previous_saved_to", path.into())
+                .with_facts(|facts| facts.previous_saved_to = Some(path))
         }
         _ => failure,
     }
@@ -208,7 +208,7 @@ fn unverified_failure(failure: CommandFailure, restored: &RestoreReport) -> Comm
             let path = path.display().to_string();
             failure
                 .because(format!("the previous database was moved to {path}"))
-                .with("previous_set_aside", path.into())
+                .with_facts(|facts| facts.previous_set_aside = Some(path))
         }
         None => failure,
     }

@@ -23,7 +23,7 @@ use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
 use crate::consent::{self, TrustArgs};
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::names;
 use crate::output::CommandAnswer;
 
@@ -115,7 +115,7 @@ impl RunArgs {
         let id = started.answer.plan.plan_id;
         let progress = PlanProgress::from_start(self.events, context);
         let reply = self.run_plan(&app, &progress, &started.answer, context);
-        let reply = reply.map_err(|failure| failure.with("plan_id", id.to_string().into()))?;
+        let reply = reply.map_err(|failure| failure.with_plan_id(id))?;
         let mut reply = with_cost(reply);
         // What was found before the plan ran comes after what it did.
         reply.messages.extend(started.messages);
@@ -136,7 +136,7 @@ impl RunArgs {
                 Err(failure) if consent::is_needed(&failure) => {
                     request.trusted_hash = Some(consent::ask(failure, context.environment)?);
                 }
-                Err(failure) if failure.kind == "uncommitted" => {
+                Err(failure) if failure.kind == FailureKind::Uncommitted => {
                     confirm_uncommitted(failure, context)?;
                     request.refuse_uncommitted = false;
                 }
@@ -285,13 +285,11 @@ fn confirm_uncommitted(
     failure: CommandFailure,
     context: &CommandContext<'_>,
 ) -> Result<(), CommandFailure> {
-    let warnings = failure.data["warnings"].as_array();
-    let warnings = warnings.into_iter().flatten().filter_map(Value::as_str);
-    let warnings: Vec<&str> = warnings.collect();
+    let warnings = failure.facts.warnings.as_deref().unwrap_or_default();
     let question = format!("{}\nContinue without them?", warnings.join("\n"));
     match confirm(&question, context.environment) {
         Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
-        Confirmation::No => Err(failure.kind("declined")),
+        Confirmation::No => Err(failure.kind(FailureKind::Declined)),
     }
 }
 
@@ -339,10 +337,10 @@ fn interrupted_failure(id: PlanId, to: Option<Value>) -> CommandFailure {
         ExitCode::Interrupted,
         "interrupted; the plan is executed, and your files are unchanged",
     )
-    .kind("interrupted")
+    .kind(FailureKind::Interrupted)
     .hint(NextStep::send(&diff_request(id)))
     .hint(apply)
-    .with("plan_id", id.to_string().into())
+    .with_plan_id(id)
 }
 
 /// Says what models cost.

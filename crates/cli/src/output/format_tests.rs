@@ -2,6 +2,7 @@
 //!
 //! The snapshots of commands are JSON and plain only; how a format looks is tested here once.
 
+use cleveragents_api::plan::PlanConflict;
 use serde_json::json;
 
 use super::*;
@@ -112,10 +113,15 @@ fn messages() -> CommandAnswer {
 }
 
 fn failure() -> CommandFailure {
+    let conflict = PlanConflict {
+        path: Some("src/cart.rs".parse().unwrap()),
+        place: None,
+        reason: "it has changes that are not committed".to_owned(),
+    };
     CommandFailure::new(crate::failure::ExitCode::Conflict, "cannot apply 7f2k")
         .because("src/cart.rs has changes that are not committed")
         .hint("git stash")
-        .with("conflicts", json!(["src/cart.rs"]))
+        .with_facts(|facts| facts.conflicts = Some(vec![conflict]))
 }
 
 #[test]
@@ -348,7 +354,9 @@ fn a_failure_in_yaml() {
     exit_code: 4
     data:
       conflicts:
-      - src/cart.rs
+      - path: src/cart.rs
+        place: null
+        reason: it has changes that are not committed
       error:
         causes:
         - src/cart.rs has changes that are not committed

@@ -62,7 +62,7 @@ fn failure_with_text(text: &str) -> CommandReport {
     let failure = CommandFailure::usage(text)
         .because(text)
         .hint(text)
-        .with("x", json!(text));
+        .with_facts(|facts| facts.files = Some(vec![text.to_owned()]));
     report(Err(failure))
 }
 

@@ -10,7 +10,7 @@ use toml_edit::{Document, Item, Table, TableLike};
 
 use super::registry::{Key, SETTINGS, SettingScope};
 use super::value::SettingValue;
-use crate::failure::{CommandFailure, ExitCode, excerpt};
+use crate::failure::{CommandFailure, ExitCode, FailureKind, excerpt};
 use crate::files::{self, FileLock, Privacy};
 
 /// The size limit for a settings file, in bytes.
@@ -120,7 +120,7 @@ fn not_regular_failure(path: &Path) -> CommandFailure {
 
 fn unreadable_failure(path: &Path) -> CommandFailure {
     CommandFailure::usage(format!("cannot read the settings in {}", path.display()))
-        .kind("settings_file")
+        .kind(FailureKind::SettingsFile)
         .hint("agents --config-path FILE …")
 }
 
@@ -130,7 +130,7 @@ fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, CommandFai
         let (line, column) = line_and_column(text, offset);
         let place = format!("{}:{line}:{column}", path.display());
         CommandFailure::usage(format!("{place}: this is not TOML"))
-            .kind("settings_syntax")
+            .kind(FailureKind::SettingsSyntax)
             .because(error.message().trim().replace('\n', "; "))
             .hint(format!("edit line {line} of {}", path.display()))
     })
@@ -172,8 +172,8 @@ impl SettingsReader<'_> {
             SettingsOwner::Project => " --project",
         };
         let key = Key::from_name(name).map_err(|error| {
-            let failure =
-                CommandFailure::usage(format!("{place}: {error}")).kind("unknown_setting");
+            let failure = CommandFailure::usage(format!("{place}: {error}"))
+                .kind(FailureKind::UnknownSetting);
             if name.len() < 100 {
                 failure.hint(format!("agents config unset{flag} '{name}'"))
             } else {
@@ -187,7 +187,7 @@ impl SettingsReader<'_> {
         }
         let value = key.setting().kind.parse_toml(item).map_err(|error| {
             CommandFailure::usage(format!("{place}: invalid value for `{name}`"))
-                .kind("setting_value")
+                .kind(FailureKind::SettingValue)
                 .caused_by(&error)
                 .hint(format!("agents config set{flag} {name} VALUE"))
         })?;
@@ -199,7 +199,7 @@ impl SettingsReader<'_> {
 /// Returns the failure for a project that sets something only the user may set.
 pub fn user_only_failure(key: Key, place: &str) -> CommandFailure {
     CommandFailure::usage(format!("{place}: a project may not set `{}`", key.name()))
-        .kind("setting_scope")
+        .kind(FailureKind::SettingScope)
         .because("only your own settings may set it, not a repository")
 }
 
@@ -233,7 +233,7 @@ fn edit<T>(
             _ => ExitCode::Error,
         };
         CommandFailure::new(exit, format!("cannot write {}", path.display()))
-            .kind("settings_file")
+            .kind(FailureKind::SettingsFile)
             .caused_by(error)
             .hint("agents --config-path FILE config set KEY VALUE")
     };

@@ -17,7 +17,7 @@ use super::secrets;
 use super::value::{SettingValue, ValueKind};
 use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, excerpt};
+use crate::failure::{CommandFailure, FailureKind, excerpt};
 use crate::redact::Redactor;
 
 /// The source of a value, highest precedence first.
@@ -376,12 +376,12 @@ fn parse_flags(arguments: &GlobalArguments) -> Result<Flags, CommandFailure> {
         })?;
         let key = Key::from_name(name).map_err(|error| {
             CommandFailure::usage(format!("--set: {error}"))
-                .kind("unknown_setting")
+                .kind(FailureKind::UnknownSetting)
                 .hint("agents config list")
         })?;
         let value = key.setting().kind.parse(text).map_err(|error| {
             CommandFailure::usage(format!("--set: invalid value for `{name}`"))
-                .kind("setting_value")
+                .kind(FailureKind::SettingValue)
                 .caused_by(&error)
                 .hint(format!("agents config get {name} --verbose"))
         })?;
@@ -406,7 +406,7 @@ fn from_environment(
         };
         let failed = || {
             CommandFailure::usage(format!("invalid value in the environment variable {name}"))
-                .kind("setting_value")
+                .kind(FailureKind::SettingValue)
         };
         let text = value.to_str().ok_or_else(|| {
             failed()

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{SettingAnswer, parse_key, target_file};
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 use crate::settings::file::{self, SettingsOwner, user_only_failure};
 use crate::settings::registry::SettingScope;
@@ -75,7 +75,7 @@ impl ConfigSetArgs {
 fn parse(key: Key, text: &str) -> Result<SettingValue, CommandFailure> {
     key.setting().kind.parse(text).map_err(|error| {
         CommandFailure::usage(format!("invalid value for `{}`", key.name()))
-            .kind("setting_value")
+            .kind(FailureKind::SettingValue)
             .caused_by(&error)
             .hint(format!("agents config get {} --verbose", key.name()))
     })

@@ -3,7 +3,7 @@
 use tokio::signal::unix::SignalKind;
 
 use crate::bootstrap::AppContext;
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::signals::SignalListener;
 
 /// The signals that ask a program to exit.
@@ -51,6 +51,6 @@ impl Interrupts {
 
 pub(super) fn interrupted_failure() -> CommandFailure {
     CommandFailure::new(ExitCode::Interrupted, "interrupted")
-        .kind("interrupted")
+        .kind(FailureKind::Interrupted)
         .hint("agents demo")
 }

@@ -13,7 +13,7 @@ use crate::arguments::GlobalArguments;
 use crate::bootstrap::INHERITED_VARIABLES;
 use crate::commands::CommandContext;
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::failure::{CommandFailure, ExitCode, FailureKind, display_path};
 use crate::files::{Privacy, create_directory, replace};
 use crate::process::{find, run_program};
 use crate::settings::{Locations, Settings};
@@ -237,7 +237,7 @@ fn write_failure(path: &Path, error: &io::Error) -> CommandFailure {
 
 fn no_git_failure() -> CommandFailure {
     CommandFailure::new(ExitCode::Error, "git is needed and was not found")
-        .kind("no_git")
+        .kind(FailureKind::NoGit)
         .because("the demo works on a real repository")
         .hint("install git 2.41 or newer, then `agents diagnostics`")
 }

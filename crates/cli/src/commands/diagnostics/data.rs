@@ -12,7 +12,7 @@ use crate::bootstrap::{
 };
 use crate::commands::CommandContext;
 use crate::disk;
-use crate::failure::CommandFailure;
+use crate::failure::{CommandFailure, FailureKind};
 use crate::output::format_count;
 
 const FREE_WARNING: u64 = 1 << 30;
@@ -76,7 +76,7 @@ fn directory(path: &Path, bootstrap: &Result<Bootstrap, CommandFailure>) -> Vec<
     });
     let kind = file_system(path).unwrap_or_else(|| "unknown".to_owned());
     checks.push(match bootstrap {
-        Err(failure) if failure.kind == "network_file_system" => {
+        Err(failure) if failure.kind == FailureKind::NetworkFileSystem => {
             HealthCheck::from_failure("file_system", failure)
         }
         _ => HealthCheck::ok("file_system", format!("{kind}, local")),

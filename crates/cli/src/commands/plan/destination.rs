@@ -9,7 +9,7 @@ use cleveragents_domain::apply_record::Destination;
 use serde_json::Value;
 
 use crate::commands::CommandContext;
-use crate::failure::CommandFailure;
+use crate::failure::{CommandFailure, FailureKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DestinationKind {
@@ -61,7 +61,7 @@ impl DestinationArgs {
         let words = "use current, branch NAME, worktree or patch FILE";
         let wrong = |what: String| {
             CommandFailure::usage(what)
-                .kind("destination")
+                .kind(FailureKind::Destination)
                 .because(words)
         };
         let (first, name) = match self.to.as_slice() {

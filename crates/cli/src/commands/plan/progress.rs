@@ -18,7 +18,7 @@ use cleveragents_domain::{Event, EventBody, EventKind};
 use crate::argument_types::PlanArgument;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::output::{OutputLines, Tone, ViewCell};
 use crate::plan_lookup::find_plan;
 use crate::progress::ProgressLine;
@@ -234,10 +234,10 @@ pub(super) fn find_before_question(
 /// crash.
 fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
     CommandFailure::new(ExitCode::Interrupted, "interrupted at once")
-        .kind("interrupted")
+        .kind(FailureKind::Interrupted)
         .because("unfinished work is undone or completed on resume")
         .hint(NextStep::send(&PlanResume::new(plan)))
-        .with("plan_id", plan.to_string().into())
+        .with_plan_id(plan)
 }
 
 /// Returns the plan's sandboxes as table rows.

@@ -9,7 +9,7 @@ use cleveragents_api::action::ActionList;
 use cleveragents_api::plan::PlanStart;
 
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, display_path};
+use crate::failure::{CommandFailure, FailureKind, display_path};
 
 /// The size limit for a task, in bytes.
 const TASK_MAXIMUM: usize = 64 << 10;
@@ -44,7 +44,7 @@ pub(super) fn read_task(
         }
         (None, None) => {
             return Err(CommandFailure::usage("no action or task given")
-                .kind("no_task")
+                .kind(FailureKind::NoTask)
                 .hint(run_step("what to do"))
                 .hint(run_step("ACTION"))
                 .hint(NextStep::send(&ActionList::default())));
@@ -52,18 +52,18 @@ pub(super) fn read_task(
     };
     if text.trim().is_empty() {
         return Err(CommandFailure::usage("the task is empty")
-            .kind("no_task")
+            .kind(FailureKind::NoTask)
             .hint(run_step("what to do")));
     }
     if text.contains('\0') {
         return Err(CommandFailure::usage("the task has a NUL character in it")
-            .kind("no_task")
+            .kind(FailureKind::NoTask)
             .because("a task is text, and becomes part of a commit's message"));
     }
     if text.len() > TASK_MAXIMUM {
         let what = format!("a task may be {TASK_MAXIMUM} bytes long, this one has more");
         return Err(CommandFailure::usage(what)
-            .kind("too_long")
+            .kind(FailureKind::TooLong)
             .hint("put the details into a file of the repository and name it"));
     }
     Ok(TaskText {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, display_path, excerpt};
+use crate::failure::{CommandFailure, FailureKind, display_path, excerpt};
 
 /// The size limit for an input, in bytes.
 const MAXIMUM: u64 = 64 << 20;
@@ -50,7 +50,7 @@ fn read_limited(name: &str, input: impl Read) -> Result<Vec<u8>, CommandFailure>
 fn parse(bytes: &[u8], name: &str) -> Result<Value, CommandFailure> {
     serde_json::from_slice(bytes).map_err(|error| {
         CommandFailure::usage(format!("{name} is not valid JSON"))
-            .kind("json")
+            .kind(FailureKind::Json)
             .caused_by(&error)
             .hint(
                 "give an object, such as --input '{\"path\": \"src\"}', --input @FILE or --input -",
@@ -60,6 +60,6 @@ fn parse(bytes: &[u8], name: &str) -> Result<Value, CommandFailure> {
 
 fn unreadable_failure(name: &str) -> CommandFailure {
     CommandFailure::usage(format!("cannot read {name}"))
-        .kind("unreadable")
+        .kind(FailureKind::Unreadable)
         .hint("give JSON, @FILE or - for standard input")
 }

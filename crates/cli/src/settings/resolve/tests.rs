@@ -6,6 +6,7 @@ use cleveragents_domain::Timestamp;
 
 use super::*;
 use crate::environment::Terminal;
+use crate::failure::FailureKind;
 use crate::files::{Privacy, create_directory, replace};
 use crate::redact::mask;
 
@@ -103,7 +104,7 @@ fn vendor_variables_count_below_ours() {
 fn a_project_must_not_redirect_the_user() {
     let home = home_with("", "[core]\ndatabase-url = \"postgres://evil/x\"\n");
     let failure = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap_err();
-    assert_eq!(failure.kind, "setting_scope");
+    assert_eq!(failure.kind, FailureKind::SettingScope);
     assert!(failure.message.contains("core.database-url"), "{failure}");
 }
 
