@@ -670,7 +670,7 @@ mod tests {
 
     #[test]
     fn control_tools_cannot_be_steps() {
-        for tool in crate::tool::control::ALL {
+        for tool in crate::tool::control::ControlTool::ALL {
             assert_eq!(
                 error_messages(&actor(json!([{"tool": tool}]))),
                 [format!(

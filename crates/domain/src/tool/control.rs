@@ -6,13 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::NamespacedName;
 use crate::fraction::Confidence;
 use crate::strategy::StrategyStep;
+use crate::text_enum::text_enum;
 
-pub const FINISH: &str = "builtin/finish";
-pub const SUBMIT_STRATEGY: &str = "builtin/submit-strategy";
-pub const RECORD_DECISION: &str = "builtin/record-decision";
-pub const ASK_USER: &str = "builtin/ask-user";
+text_enum! {
+    /// A control tool, by its full name.
+    ControlTool: "control tool" {
+        AskUser = "builtin/ask-user",
+        Finish = "builtin/finish",
+        RecordDecision = "builtin/record-decision",
+        SubmitStrategy = "builtin/submit-strategy",
+    }
+}
 
-pub const ALL: [&str; 4] = [ASK_USER, FINISH, RECORD_DECISION, SUBMIT_STRATEGY];
+impl ControlTool {
+    /// Returns the control tool with this name, or `None` for any other tool.
+    pub fn from_name(tool: &NamespacedName) -> Option<Self> {
+        tool.to_string().parse().ok()
+    }
+}
 
 /// The maximum length of each text, in bytes.
 pub const TEXT_MAXIMUM: usize = 16 << 10;
@@ -27,7 +38,7 @@ pub const ALTERNATIVES_MAXIMUM: usize = 10;
 
 /// Returns whether this is a control tool, which is meaningful only within a plan.
 pub fn is_control_tool(tool: &NamespacedName) -> bool {
-    ALL.contains(&tool.to_string().as_str())
+    ControlTool::from_name(tool).is_some()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +46,7 @@ pub struct FinishInput {
     pub summary: String,
 }
 
-/// The input of [`SUBMIT_STRATEGY`].
+/// The input of [`ControlTool::SubmitStrategy`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubmittedStrategy {
     pub summary: String,
@@ -47,7 +58,7 @@ pub struct SubmittedStrategy {
     pub steps: Vec<StrategyStep>,
 }
 
-/// The input of [`RECORD_DECISION`], also used for each decision of a strategy.
+/// The input of [`ControlTool::RecordDecision`], also used for each decision of a strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatedDecision {
     pub question: String,
@@ -60,7 +71,7 @@ pub struct StatedDecision {
     pub rationale: String,
 }
 
-/// The input of [`ASK_USER`].
+/// The input of [`ControlTool::AskUser`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub question: String,
@@ -72,8 +83,9 @@ mod tests {
 
     #[test]
     fn each_control_tool_is_matched_by_full_name() {
-        for name in ALL {
-            let name: NamespacedName = name.parse().unwrap();
+        for tool in ControlTool::ALL {
+            let name: NamespacedName = tool.as_str().parse().unwrap();
+            assert_eq!(ControlTool::from_name(&name), Some(*tool));
             assert!(is_control_tool(&name), "{name}");
         }
         for name in ["builtin/file-read", "finish", "hub:builtin/finish"] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cleveragents_domain::actor::LlmActor;
 use cleveragents_domain::model_call::ConversationKey;
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
-use cleveragents_domain::tool::control::{self, FinishInput, SubmittedStrategy};
+use cleveragents_domain::tool::control::{ControlTool, FinishInput, SubmittedStrategy};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{NamespacedName, Phase, ValidationSummary};
 
@@ -127,7 +127,7 @@ impl LlmWork<'_> {
             it.is_valid()
                 && it.state == ToolCallState::Completed
                 && it.step.is_some_and(|step| step < self.work.step)
-                && it.tool.to_string() == control::FINISH
+                && ControlTool::from_name(&it.tool) == Some(ControlTool::Finish)
         });
         let finished = load_calls(&services.store, &finished).await?;
         Ok(PromptContext {

@@ -1,7 +1,7 @@
 //! Reports of actors to their plan: accepted within their limits, and nothing is touched.
 
 use cleveragents_domain::tool::control::{
-    self, FinishInput, Question, StatedDecision, SubmittedStrategy, TEXT_MAXIMUM,
+    ControlTool, FinishInput, Question, StatedDecision, SubmittedStrategy, TEXT_MAXIMUM,
 };
 use cleveragents_ports::sandbox::TouchedPaths;
 use cleveragents_ports::tools::{ToolFailure, Toolbox};
@@ -216,10 +216,13 @@ fn no_schema_states_length_limits() {
             definition.name
         );
     }
-    for name in control::ALL {
+    for tool in ControlTool::ALL {
         assert!(
-            fixture.tools.tool(&name.parse().unwrap()).is_some(),
-            "{name}"
+            fixture
+                .tools
+                .tool(&tool.as_str().parse().unwrap())
+                .is_some(),
+            "{tool}"
         );
     }
 }

@@ -3,7 +3,7 @@
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::model::{ModelMessage, OfferedTool, RequestedToolCall};
-use cleveragents_domain::tool::control::{self, Question, StatedDecision};
+use cleveragents_domain::tool::control::{self, ControlTool, Question, StatedDecision};
 use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
 use cleveragents_domain::{DecisionType, LlmActor, NamespacedName};
 use futures_util::future::join_all;
@@ -35,11 +35,11 @@ pub(super) fn tools_for(
     llm: &LlmActor,
     task: ModelTask,
 ) -> Vec<ToolDefinition> {
-    let ends = task.final_tool();
+    let ends = Some(task.final_tool());
     let listed = |tool: &&ToolDefinition| match &llm.tools {
         None => true,
         // Without the tool that ends the task the loop could never end.
-        Some(names) => names.contains(&tool.name) || tool.name.to_string() == ends,
+        Some(names) => names.contains(&tool.name) || ControlTool::from_name(&tool.name) == ends,
     };
     toolbox
         .definitions()
@@ -119,7 +119,7 @@ impl AgentTurn<'_> {
                     text,
                 };
                 self.conversation.add_message(message, &*self.model);
-                if call.tool == control::ASK_USER && accepted {
+                if call.tool.parse() == Ok(ControlTool::AskUser) && accepted {
                     let question = serde_json::from_str::<Question>(&call.arguments);
                     self.question = Some(question.map(|it| it.question).unwrap_or_default());
                 }
@@ -247,16 +247,19 @@ impl ToolCaller<'_> {
         };
         // The input of a control tool is stored and shown to others, so mask secrets.
         let input = self.work.runner.redact(&request.input);
-        let tool = request.tool.to_string();
+        let tool = ControlTool::from_name(&request.tool);
         Ok(match self.work.call_or_reuse(handle, request).await? {
             CallOutcome::Completed(CompletedCall { record, .. }) => {
-                self.record_decision(&tool, &input).await?;
+                if tool == Some(ControlTool::RecordDecision) {
+                    self.record_decision(&input).await?;
+                }
                 let output = record.output.clone().unwrap_or(Value::Null);
                 CallResult {
                     text: output.to_string(),
                     // Taken from the recorded call, so that a resumed task ends with the same
                     // input.
-                    end: (tool == self.task.final_tool()).then_some(AgentLoopEnd::Done(input)),
+                    end: (tool == Some(self.task.final_tool()))
+                        .then_some(AgentLoopEnd::Done(input)),
                     accepted: true,
                 }
             }
@@ -287,9 +290,8 @@ impl ToolCaller<'_> {
     }
 
     /// Records a decision that the model made while it worked.
-    async fn record_decision(&self, tool: &str, input: &Value) -> Result<()> {
-        let (true, Some(parent)) = (tool == control::RECORD_DECISION, self.work.runner.decision)
-        else {
+    async fn record_decision(&self, input: &Value) -> Result<()> {
+        let Some(parent) = self.work.runner.decision else {
             return Ok(());
         };
         let stated: StatedDecision =

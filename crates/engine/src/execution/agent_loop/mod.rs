@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use cleveragents_domain::model::{FinishReason, ModelAnswer, ModelMessage};
 use cleveragents_domain::model_call::ConversationKey;
+use cleveragents_domain::tool::control::ControlTool;
 use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
 use cleveragents_domain::{ErrorCategory, MessageKind, NamespacedName, PlanMessage, WaitReason};
 use serde_json::Value;
@@ -307,24 +308,25 @@ impl AgentTurn<'_> {
 
 impl ModelTask {
     /// Returns the tool that ends the task.
-    pub(in crate::execution) const fn final_tool(self) -> &'static str {
+    pub(in crate::execution) const fn final_tool(self) -> ControlTool {
         match self {
-            Self::Strategize => cleveragents_domain::tool::control::SUBMIT_STRATEGY,
-            Self::Execute => cleveragents_domain::tool::control::FINISH,
+            Self::Strategize => ControlTool::SubmitStrategy,
+            Self::Execute => ControlTool::Finish,
         }
     }
 
     /// Whether a tool may be used for the task.
     fn allows(self, tool: &ToolDefinition) -> bool {
-        use cleveragents_domain::tool::control;
-        let name = tool.name.to_string();
+        let control = ControlTool::from_name(&tool.name);
         match self {
             Self::Strategize => {
                 tool.capability.access == ToolAccess::ReadOnly
-                    && name != control::FINISH
-                    && name != control::RECORD_DECISION
+                    && !matches!(
+                        control,
+                        Some(ControlTool::Finish | ControlTool::RecordDecision)
+                    )
             }
-            Self::Execute => name != control::SUBMIT_STRATEGY,
+            Self::Execute => control != Some(ControlTool::SubmitStrategy),
         }
     }
 }
