@@ -13,7 +13,7 @@ use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, Position, Res
 use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome};
 
 use super::elapsed;
-use super::work::{PlanWork, cost};
+use super::work::{PlanWork, run_cost};
 use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
@@ -177,7 +177,7 @@ fn applied_plan(
             decisions_made: work.decisions,
             child_plans: work.child_plans.total,
         },
-        cost: cost(work.spend),
+        cost: run_cost(work.spend),
     }
 }
 

@@ -7,8 +7,8 @@ use cleveragents_domain::ErrorRecord;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
-use crate::plan::recovery::recovery_steps;
 use crate::text::format_length;
 
 impl Handler<PlanErrors> for App {

@@ -8,14 +8,14 @@ use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 
-use super::work::{PlanWork, cost};
+use super::work::{PlanWork, run_cost};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
     apply_step, diff_step, execute_step, prompt_step, raise_budget_step, resume_step, tree_step,
 };
+use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
-use crate::plan::recovery::recovery_steps;
 use crate::plan::status::newest_error;
 use crate::plan::work::plan_work;
 use crate::services::Services;
@@ -129,7 +129,7 @@ fn executed_plan(services: &Services, plan: &Plan, work: PlanWork) -> ExecutedPl
         tool_calls: work.tool_calls,
         changes: work.changes,
         validation: work.validation,
-        cost: cost(work.spend),
+        cost: run_cost(work.spend),
     }
 }
 

@@ -64,7 +64,7 @@ fn is_kept(sandbox: &SandboxRecord) -> bool {
 }
 
 /// Returns what models cost.
-pub(super) fn cost(spend: ModelSpend) -> RunCost {
+pub(super) fn run_cost(spend: ModelSpend) -> RunCost {
     RunCost {
         tokens: spend.tokens,
         usd: spend.usd,

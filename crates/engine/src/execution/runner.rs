@@ -177,7 +177,10 @@ impl ToolRunner {
                 SandboxGuard::Exclusive(Arc::clone(&context.sandbox.lock).write_owned().await)
             }
         };
-        let record = match self.begin(&context, &request, access, guard.tree()).await? {
+        let record = match self
+            .record_start(&context, &request, access, guard.tree())
+            .await?
+        {
             admit::ToolCallAdmission::Go(record) => *record,
             admit::ToolCallAdmission::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };

@@ -87,8 +87,8 @@ impl ToolRunner {
         }
     }
 
-    /// Checks the guards in the transaction that records the call.
-    pub(super) async fn begin(
+    /// Checks the guards and records the call, in one transaction.
+    pub(super) async fn record_start(
         &self,
         context: &ToolCallContext<'_>,
         request: &ToolRequest,
