@@ -30,6 +30,7 @@ pub mod time_span;
 pub mod tool;
 pub mod uncommitted;
 pub mod validation;
+pub mod watch;
 
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};
@@ -40,3 +41,4 @@ pub use registry::{RequestInfo, all_requests, failure_schema};
 pub use reply::{Message, MessageLevel, Reply};
 pub use request::{Request, RequestKind};
 pub use time_span::TimeSpan;
+pub use watch::WatchItem;

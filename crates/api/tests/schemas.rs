@@ -1,25 +1,15 @@
-//! The committed JSON Schemas are those of the types.
+//! The committed JSON Schemas are those of the types: one per request, one of
+//! the failure, and one of the items of a watch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_api::{all_requests, failure_schema};
+use cleveragents_api::{WatchItem, all_requests, failure_schema};
 use serde_json::Value;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Returns the file name and content of each schema.
-fn schemas() -> Vec<(String, Value)> {
-    let requests = all_requests();
-    let requests = requests
-        .iter()
-        .map(|it| (format!("{}.json", it.name), it.schema()));
-    let mut schemas: Vec<(String, Value)> = requests.collect();
-    schemas.push(("failure.json".to_owned(), failure_schema()));
-    schemas
 }
 
 #[test]
@@ -29,9 +19,20 @@ fn requests_are_sorted_by_name_and_named_once() {
     assert_eq!(names, sorted.into_iter().collect::<Vec<_>>());
 }
 
+/// Returns all schemas by file name.
+fn schemas() -> BTreeMap<String, Value> {
+    let requests = all_requests().into_iter();
+    let requests = requests.map(|it| (format!("{}.json", it.name), it.schema()));
+    let others = [
+        ("failure.json".to_owned(), failure_schema()),
+        ("watch.json".to_owned(), WatchItem::schema()),
+    ];
+    requests.chain(others).collect()
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a generated file may be lost")]
-fn the_docs_have_the_schemas_of_the_failure_and_of_every_request() {
+fn the_docs_have_all_schemas() {
     let (docs, folder) = (
         workspace().join("docs/schemas/api"),
         workspace().join("target/schemas/api"),
@@ -55,12 +56,12 @@ fn the_docs_have_the_schemas_of_the_failure_and_of_every_request() {
 
 #[test]
 fn the_docs_have_no_other_schema() {
-    let names: BTreeSet<String> = schemas().into_iter().map(|it| it.0).collect();
+    let schemas = schemas();
     for entry in fs::read_dir(workspace().join("docs/schemas/api")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
-            names.contains(&name),
-            "docs/schemas/api/{name}: neither a request nor the failure"
+            schemas.contains_key(&name),
+            "docs/schemas/api/{name}: no such type"
         );
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use cleveragents_api::WatchItem;
+use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::progress::Progress;
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_ports::{StoreError, StoreHandle};
@@ -18,14 +19,6 @@ pub struct PlanWatch {
     plan: PlanId,
     tail: Tail,
     progress: ProgressReceiver,
-}
-
-#[derive(Debug, Clone)]
-pub enum WatchItem {
-    /// Durable and numbered; none is missing and none comes twice.
-    Events(Vec<Event>),
-    /// Of a plan that runs in this process; may be lost.
-    Progress(Progress),
 }
 
 impl App {
@@ -59,8 +52,8 @@ impl PlanWatch {
     /// Waits for the next item. Cancellation-safe.
     pub async fn next(&mut self) -> Result<WatchItem, StoreError> {
         tokio::select! {
-            events = self.tail.next() => Ok(WatchItem::Events(events?)),
-            progress = self.progress.next() => Ok(WatchItem::Progress(progress)),
+            events = self.tail.next() => Ok(WatchItem::Events { events: convert(&events?) }),
+            progress = self.progress.next() => Ok(WatchItem::Progress { progress }),
         }
     }
 
@@ -69,18 +62,18 @@ impl PlanWatch {
     pub async fn events_until_finished(
         &mut self,
         timeout: Duration,
-    ) -> Result<Option<Vec<Event>>, StoreError> {
+    ) -> Result<Option<Vec<JournalEvent>>, StoreError> {
         // Checked before reading, so that events appended before the plan finished are still read.
         let finished = self.is_finished().await?;
         let events = self.tail.read_available().await?;
         if !events.is_empty() {
-            return Ok(Some(events));
+            return Ok(Some(convert(&events)));
         }
         if finished {
             return Ok(None);
         }
         match tokio::time::timeout(timeout, self.tail.next()).await {
-            Ok(events) => Ok(Some(events?)),
+            Ok(events) => Ok(Some(convert(&events?))),
             Err(_) => Ok(Some(Vec::new())),
         }
     }
@@ -103,7 +96,7 @@ impl PlanWatch {
     }
 
     /// Returns all events that are there now, perhaps none.
-    pub async fn available_events(&mut self) -> Result<Vec<Event>, StoreError> {
+    pub async fn available_events(&mut self) -> Result<Vec<JournalEvent>, StoreError> {
         let mut events = Vec::new();
         // One read returns a limited number.
         loop {
@@ -111,7 +104,11 @@ impl PlanWatch {
             if more.is_empty() {
                 return Ok(events);
             }
-            events.extend(more);
+            events.extend(convert(&more));
         }
     }
+}
+
+fn convert(events: &[Event]) -> Vec<JournalEvent> {
+    events.iter().map(JournalEvent::from).collect()
 }

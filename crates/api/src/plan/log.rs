@@ -80,6 +80,12 @@ impl JournalEvent {
         }
         .read_body()
     }
+
+    /// Returns the fields of the payload that this program knows. `None` if the payload was purged,
+    /// cannot be read, or is of an unknown kind; for readers to whom these are the same.
+    pub fn known_body(&self) -> Option<EventBody> {
+        self.read_body().ok()?.known()
+    }
 }
 
 impl From<&Event> for JournalEvent {

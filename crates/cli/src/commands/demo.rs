@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use clap::Args;
 use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_api::plan::tree::TreeDecision;
 use cleveragents_api::plan::{
     PlanApply, PlanConflict, PlanDiff, PlanExecute, PlanSummary, PlanTree,
 };
-use cleveragents_api::{Failure, Reply};
-use cleveragents_app::watch::WatchItem;
+use cleveragents_api::{Failure, Reply, WatchItem};
 use cleveragents_app::{App, Caller, RequestError};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, EventBody, Phase, PlanState};
+use cleveragents_domain::{EventBody, Phase, PlanState};
 use tokio::task::JoinSet;
 
 use self::evidence::PlanEvidence;
@@ -273,19 +273,19 @@ async fn execute_with_progress(
             biased;
             done = &mut work => return done,
             item = watch.next() => match item.map_err(RequestError::from)? {
-                WatchItem::Events(events) => {
+                WatchItem::Events { events } => {
                     for text in events.iter().filter_map(describe_event) {
                         line.set_message(&text);
                     }
                 }
-                WatchItem::Progress(_) => {}
+                WatchItem::Progress { .. } => {}
             },
         }
     }
 }
 
 /// Returns the progress text for an event.
-fn describe_event(event: &Event) -> Option<String> {
+fn describe_event(event: &JournalEvent) -> Option<String> {
     Some(match event.known_body()? {
         EventBody::PlanPhaseChanged(it) => it.0.to.to_string(),
         EventBody::ActorInvoked(it) => it.title,

@@ -46,7 +46,7 @@ fn the_last_read_of_a_watch_returns_all_events() {
     let context = bootstrap.open_for_requests(RequestKind::Read).unwrap();
     let mut watch = context.app().watch(plan, 0);
     let events = context.block_on(watch.available_events()).unwrap();
-    let watched: Vec<i64> = events.iter().map(|it| it.stream_seq).collect();
+    let watched: Vec<i64> = events.iter().map(|it| it.plan_seq).collect();
     assert_eq!(watched, numbers);
 
     // The repeated command does no work, so nearly all events are in its last read.

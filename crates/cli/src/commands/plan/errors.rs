@@ -4,9 +4,10 @@ use clap::Args;
 use cleveragents_api::RequestKind;
 use cleveragents_api::plan::PlanErrors;
 use cleveragents_api::plan::errors::PlanError;
+use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_app::plan::plan_error;
+use cleveragents_domain::EventBody;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, EventBody};
 
 use super::events::follow;
 use crate::argument_types::{PLAN_HELP, PlanArgument};
@@ -73,7 +74,7 @@ impl PlanErrorsArgs {
         context: &CommandContext<'_>,
     ) -> Result<(), CommandFailure> {
         let output = self.output_mode(context.format);
-        let show = |event: &Event| match parse_error_event(event) {
+        let show = |event: &JournalEvent| match parse_error_event(event) {
             Some(error) if output == OutputMode::Events => context.lines.json(&error),
             Some(error) => context.lines.cells(&row(&error)),
             None => Ok(ReaderState::Open),
@@ -83,7 +84,7 @@ impl PlanErrorsArgs {
     }
 }
 
-fn parse_error_event(event: &Event) -> Option<PlanError> {
+fn parse_error_event(event: &JournalEvent) -> Option<PlanError> {
     match event.known_body()? {
         EventBody::ErrorRecorded(error) => Some(plan_error(error.0, next_step::render)),
         _ => None,

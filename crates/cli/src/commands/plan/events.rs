@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cleveragents_api::plan::log::JournalEvent;
+use cleveragents_domain::EventKind;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, EventKind};
 
 use super::event_summary::summarize;
 use crate::bootstrap::AppContext;
@@ -39,14 +39,14 @@ pub(super) fn follow(
     lines: &OutputLines,
     plan: PlanId,
     after: i64,
-    mut show: impl FnMut(&Event) -> Result<ReaderState, CommandFailure>,
+    mut show: impl FnMut(&JournalEvent) -> Result<ReaderState, CommandFailure>,
 ) -> Result<i64, CommandFailure> {
     let mut watch = app.app().watch(plan, after);
     let mut last = after;
     app.block_on(async {
         while let Some(events) = watch.events_until_finished(READER_CHECK).await? {
             for event in &events {
-                last = event.stream_seq;
+                last = event.plan_seq;
                 if show(event)? == ReaderState::Closed {
                     return Ok(last);
                 }

@@ -4,7 +4,6 @@ use clap::Args;
 use cleveragents_api::RequestKind;
 use cleveragents_api::plan::log::{JournalEvent, JournalHead, JournalPage};
 use cleveragents_api::plan::{PlanLog, PlanReference};
-use cleveragents_domain::Event;
 use cleveragents_domain::id::PlanId;
 use serde::Serialize;
 
@@ -97,7 +96,6 @@ impl PlanLogArgs {
         let page = |from_seq, limit| read_page(&app, &plan, from_seq, limit);
         if self.follow {
             let id = page(self.from_seq, 1)?.plan_id;
-            let show = |event: &Event| show(&event.into());
             let last = events::follow(&app, &context.lines, id, self.from_seq - 1, show)?;
             return self.summary(last, &page(last + 1, 1)?);
         }

@@ -7,13 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_api::plan::{PlanResume, PlanSandbox, PlanSummary};
-use cleveragents_api::{Failure, NextStep, Reply, Request};
+use cleveragents_api::{Failure, NextStep, Reply, Request, WatchItem};
 use cleveragents_app::failure::RequestError;
-use cleveragents_app::watch::WatchItem;
 use cleveragents_app::{App, Handler};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::progress::Progress;
-use cleveragents_domain::{Event, EventBody, EventKind};
+use cleveragents_domain::{EventBody, EventKind};
 
 use crate::argument_types::PlanArgument;
 use crate::bootstrap::AppContext;
@@ -44,9 +43,9 @@ struct ProgressState {
 }
 
 impl ProgressState {
-    fn update(&mut self, event: &Event) {
-        self.last_seq = Some(event.stream_seq);
-        if event.kind == EventKind::ToolInvoked {
+    fn update(&mut self, event: &JournalEvent) {
+        self.last_seq = Some(event.plan_seq);
+        if event.kind == EventKind::ToolInvoked.as_str() {
             self.calls += 1;
         }
         let Some(body) = event.known_body() else {
@@ -127,9 +126,9 @@ impl PlanProgress {
         self.progress.set_message(&text);
     }
 
-    fn show_event(&self, event: &Event) -> Result<(), CommandFailure> {
+    fn show_event(&self, event: &JournalEvent) -> Result<(), CommandFailure> {
         if let Some(lines) = &self.lines {
-            lines.json(&JournalEvent::from(event))?;
+            lines.json(event)?;
         }
         let mut seen = self.state();
         seen.update(event);
@@ -191,12 +190,12 @@ pub(crate) fn run_with_progress<T>(
                     app.interrupt();
                 }
                 item = watch.next() => match item? {
-                    WatchItem::Events(events) => {
+                    WatchItem::Events { events } => {
                         for event in events {
                             progress.show_event(&event)?;
                         }
                     }
-                    WatchItem::Progress(item) => progress.show_progress(&item),
+                    WatchItem::Progress { progress: item } => progress.show_progress(&item),
                 },
             }
         };
