@@ -79,6 +79,13 @@ impl<A> Reply<A> {
         self
     }
 
+    /// Puts `earlier` messages before those of the reply.
+    #[must_use]
+    pub fn after(mut self, earlier: Vec<Message>) -> Self {
+        self.messages.splice(0..0, earlier);
+        self
+    }
+
     #[must_use]
     pub fn with_exit(mut self, exit: ExitClass) -> Self {
         self.exit = exit;

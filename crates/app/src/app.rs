@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleveragents_api::info::{DiskUsage, Installation};
-use cleveragents_api::{Failure, NextStep, Reply, Request, RequestKind};
+use cleveragents_api::{Failure, Message, NextStep, Reply, Request, RequestKind};
 use cleveragents_domain::id::{OwnerId, SandboxId};
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_engine::secrets::Secrets;
@@ -21,8 +21,9 @@ use tokio::sync::watch;
 
 use crate::execution::{EngineAdapters, TargetLockWait};
 use crate::failure::RequestError;
+use crate::notices::log_notices;
 use crate::progress::ProgressHub;
-use crate::recover_applies::{recover_applies, warn_unfinished_applies};
+use crate::recover_applies::{recover_applies, unfinished_apply_warnings};
 use crate::resource_directory::ResourceDirectory;
 use crate::services::Services;
 
@@ -157,17 +158,24 @@ impl App {
 
     /// Finishes or aborts the applies that dead processes left unfinished, as a request that writes
     /// does first. A front end calls it before it asks the user about an apply, so that the
-    /// question is about the plan as it is then.
-    pub async fn recover_applies(&self, caller: &Caller) -> Result<(), StoreError> {
+    /// question is about the plan as it is then. Returns messages for the user about them.
+    pub async fn recover_applies(&self, caller: &Caller) -> Result<Vec<Message>, StoreError> {
         recover_applies(&self.services, None, caller).await
     }
 
-    /// Logs the applies that are unfinished, as a request that reads does first.
-    pub async fn warn_unfinished_applies(&self) -> Result<(), StoreError> {
-        warn_unfinished_applies(&self.services).await
+    /// Returns warnings about the applies that are unfinished, as the reply to a request that reads
+    /// contains them.
+    pub async fn unfinished_apply_warnings(&self) -> Result<Vec<Message>, StoreError> {
+        unfinished_apply_warnings(&self.services).await
     }
 
-    /// Handles a request, after the recovery of unfinished applies.
+    /// Logs messages that are not displayed as a part of a reply.
+    pub fn log_messages(&self, messages: &[Message]) {
+        log_notices(&self.services, messages);
+    }
+
+    /// Handles a request, after the recovery of unfinished applies. The reply begins with messages
+    /// about them; if the request fails, these are logged.
     pub async fn call<R: Request>(
         &self,
         request: R,
@@ -176,16 +184,29 @@ impl App {
     where
         Self: Handler<R>,
     {
+        let app = Self {
+            services: self.services.for_request(),
+        };
         if Self::RECOVERY == RecoveryPolicy::BeforeHandling {
             // Recovery is not a background task (there is no daemon), so each request does it
             // first.
             let recovered = match R::KIND {
                 // A request that only reads must not write to the user's files.
-                RequestKind::Read => self.warn_unfinished_applies().await,
-                RequestKind::Write | RequestKind::Work => self.recover_applies(caller).await,
+                RequestKind::Read => app.unfinished_apply_warnings().await,
+                RequestKind::Write | RequestKind::Work => app.recover_applies(caller).await,
             };
-            recovered.map_err(RequestError::from)?;
+            app.services
+                .notices
+                .add(recovered.map_err(RequestError::from)?);
         }
-        Ok(self.handle(request, caller).await?)
+        let result = app.handle(request, caller).await;
+        let notices = app.services.notices.take();
+        match result {
+            Ok(reply) => Ok(reply.after(notices)),
+            Err(failure) => {
+                log_notices(&self.services, &notices);
+                Err(failure.into())
+            }
+        }
     }
 }

@@ -23,6 +23,7 @@ mod invariant;
 mod name_pattern;
 pub mod nearest;
 mod next_steps;
+mod notices;
 pub mod plan;
 mod process_state;
 mod progress;

@@ -1,8 +1,10 @@
 //! Recovery of applies that a process on this machine left unfinished. Requests that write finish
 //! them; all others only report them.
 
+use cleveragents_api::{Message, NextStep};
+use cleveragents_domain::Plan;
 use cleveragents_domain::apply_record::ApplyState;
-use cleveragents_domain::id::PlanId;
+use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::applying::{
     ApplyWorker, RecoveredApply, RecoveryReport, UnfinishedApply, unfinished_applies,
 };
@@ -11,35 +13,36 @@ use cleveragents_ports::StoreError;
 use crate::app::Caller;
 use crate::execution::recovery_apply_service;
 use crate::failure::RequestError;
+use crate::next_steps::{apply_step, resume_step, status_step};
+use crate::notices::warning;
 use crate::services::Services;
 
-/// Finishes or aborts applies whose process died. A failure is only logged, because the request
-/// that the user sent does not depend on it. A decided apply of the plan `abandoned` is not
-/// touched.
+/// Finishes or aborts applies whose process died. Returns warnings about these and about other
+/// unfinished applies. A failure is one of them, because the request that the user sent does not
+/// depend on the applies of other plans. A decided apply of the plan `abandoned` is not touched.
 pub(crate) async fn recover_applies(
     services: &Services,
     abandoned: Option<PlanId>,
     caller: &Caller,
-) -> Result<(), StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     let left = find_unfinished_applies(services).await?;
+    let (mut done, mut warnings) = (Vec::new(), Vec::new());
     // Checked first, because building the engine's services needs git and confinement, which most
     // requests do not.
     if left.iter().any(|it| it.worker == ApplyWorker::Gone) {
         match try_recover_applies(services, abandoned, caller).await {
             Ok(recovery) => {
-                recovery.done.iter().for_each(warn_recovered);
-                for failure in recovery.failed {
-                    warn_failed(services, &failure.to_string());
-                }
+                done.extend(recovery.done.iter().flat_map(recovered_warning));
+                let failed = recovery.failed.iter();
+                warnings.extend(failed.map(|it| failed_warning(&it.to_string())));
             }
-            // Only logged: the request that the user sent is independent of the applies of other
-            // plans.
-            Err(failure) => warn_failed(services, &failure.message),
+            Err(failure) => warnings.push(failed_warning(&failure.message)),
         }
     }
     let others = left.iter().filter(|it| it.worker != ApplyWorker::Gone);
-    others.for_each(|it| warn_unfinished(services, it));
-    Ok(())
+    warnings.extend(others.filter_map(|it| unfinished_warning(services, it)));
+    done.extend(new_warnings(services, warnings));
+    Ok(done)
 }
 
 async fn try_recover_applies(
@@ -51,90 +54,88 @@ async fn try_recover_applies(
     Ok(service.recover(abandoned).await?)
 }
 
-/// Logs each unfinished apply and the command that finishes it.
-pub(crate) async fn warn_unfinished_applies(services: &Services) -> Result<(), StoreError> {
+/// Returns a warning about each unfinished apply, with the step that finishes it.
+pub(crate) async fn unfinished_apply_warnings(
+    services: &Services,
+) -> Result<Vec<Message>, StoreError> {
     let left = find_unfinished_applies(services).await?;
-    left.iter().for_each(|it| warn_unfinished(services, it));
-    Ok(())
+    let warnings = left
+        .iter()
+        .filter_map(|it| unfinished_warning(services, it));
+    Ok(new_warnings(services, warnings))
 }
 
 async fn find_unfinished_applies(services: &Services) -> Result<Vec<UnfinishedApply>, StoreError> {
     unfinished_applies(services.store(), &services.runs(), &services.deps().node).await
 }
 
-/// Logs an unfinished apply.
-fn warn_unfinished(services: &Services, apply: &UnfinishedApply) {
-    if let Some(text) = describe_unfinished(services, apply) {
-        warn_once(services, &text);
-    }
+/// Returns the warnings that this process has not sent before. `run` sends several requests, and
+/// each of them finds the same unfinished apply.
+fn new_warnings(
+    services: &Services,
+    warnings: impl IntoIterator<Item = Vec<Message>>,
+) -> Vec<Message> {
+    let sent = &services.process_state().warnings;
+    let warnings = warnings.into_iter();
+    warnings.filter(|it| sent.is_new(it)).flatten().collect()
 }
 
-/// Logs an apply whose recovery failed.
-fn warn_failed(services: &Services, reason: &str) {
-    warn_once(
-        services,
-        &format!("an apply could not be finished: {reason}"),
-    );
-}
-
-/// Logs a warning once for all requests of this process. `run` sends several requests, and each of
-/// them finds the same unfinished apply.
-fn warn_once(services: &Services, text: &str) {
-    if services.process_state().warnings.is_new(text) {
-        tracing::warn!("{text}");
-    }
+fn failed_warning(reason: &str) -> Vec<Message> {
+    warning(format!("an apply could not be finished: {reason}"), [])
 }
 
 /// Says what is unfinished and what to do about it; nothing about an apply that makes progress.
-fn describe_unfinished(services: &Services, apply: &UnfinishedApply) -> Option<String> {
-    let (name, id) = (&apply.plan.name, apply.plan.identity.plan_id);
+fn unfinished_warning(services: &Services, apply: &UnfinishedApply) -> Option<Vec<Message>> {
     match (apply.worker, apply.state) {
         // Progress of another process is no reason for a warning.
         (ApplyWorker::Working, _) => None,
-        (ApplyWorker::Silent(owner), _) => {
-            let deps = services.deps();
-            let pid = deps.liveness.process_id(owner);
-            Some(match pid.zip(deps.adapters.process_command(owner)) {
-                Some((pid, command)) => format!(
-                    "the apply of plan {name} does not respond: process {pid} ({command}) \
-                     hangs or is stopped; `kill -CONT {pid}` continues it, or end it and run \
-                     `agents plan resume {id}`"
-                ),
-                None => format!(
-                    "the apply of plan {name} does not respond; see `agents plan status {id}`"
-                ),
-            })
+        (ApplyWorker::Silent(owner), _) => Some(silent_warning(services, &apply.plan, owner)),
+        (ApplyWorker::Gone, ApplyState::Preparing) => Some(interrupted_warning(&apply.plan)),
+        (ApplyWorker::Gone, _) => {
+            let text = format!("an apply was interrupted: plan {}", apply.plan.name);
+            let finish = resume_step(apply.plan.identity.plan_id);
+            Some(warning(text, [finish.with_condition("to finish it")]))
         }
-        (ApplyWorker::Gone, ApplyState::Preparing) => Some(format!(
-            "an apply was interrupted before anything was changed: plan {name}; \
-             `agents plan apply {id}` tries again"
-        )),
-        (ApplyWorker::Gone, _) => Some(format!(
-            "an apply was interrupted: plan {name}; `agents plan resume {id}` finishes it"
-        )),
     }
 }
 
-fn warn_recovered(recovered: &RecoveredApply) {
+fn silent_warning(services: &Services, plan: &Plan, owner: OwnerId) -> Vec<Message> {
+    let deps = services.deps();
+    let (name, id) = (&plan.name, plan.identity.plan_id);
+    let pid = deps.liveness.process_id(owner);
+    let Some((pid, command)) = pid.zip(deps.adapters.process_command(owner)) else {
+        let text = format!("the apply of plan {name} does not respond");
+        return warning(text, [status_step(id)]);
+    };
+    let text = format!(
+        "the apply of plan {name} does not respond: process {pid} ({command}) hangs or is stopped"
+    );
+    let resume = resume_step(id).with_condition(&format!("after you ended process {pid}"));
+    warning(text, [NextStep::from(format!("kill -CONT {pid}")), resume])
+}
+
+fn interrupted_warning(plan: &Plan) -> Vec<Message> {
+    let text = format!(
+        "an apply was interrupted before anything was changed: plan {}",
+        plan.name
+    );
+    let retry = apply_step(plan.identity.plan_id);
+    warning(text, [retry.with_condition("to try again")])
+}
+
+fn recovered_warning(recovered: &RecoveredApply) -> Vec<Message> {
     match recovered {
         RecoveredApply::Finished(plan) => {
-            tracing::warn!("an interrupted apply was finished: plan {}", plan.name);
+            let text = format!("an interrupted apply was finished: plan {}", plan.name);
+            warning(text, [])
         }
-        RecoveredApply::Aborted(plan) => {
-            tracing::warn!(
-                "an apply was interrupted before anything was changed: plan {}; \
-                 `agents plan apply {}` tries again",
-                plan.name,
-                plan.identity.plan_id
-            );
-        }
+        RecoveredApply::Aborted(plan) => interrupted_warning(plan),
         RecoveredApply::Stopped(plan) => {
-            tracing::warn!(
-                "an interrupted apply cannot be finished: a target of plan {} was changed; see \
-                 `agents plan status {}`",
-                plan.name,
-                plan.identity.plan_id
+            let text = format!(
+                "an interrupted apply cannot be finished: a target of plan {} was changed",
+                plan.name
             );
+            warning(text, [status_step(plan.identity.plan_id)])
         }
     }
 }

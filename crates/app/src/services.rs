@@ -19,6 +19,7 @@ use cleveragents_ports::{Ids, Liveness, StoreHandle};
 
 use crate::app::{Adapters, AppDeps};
 use crate::failure::RequestError;
+use crate::notices::RequestNotices;
 use crate::process_state::ProcessState;
 
 /// Builds the services that handlers work with. Cheap to clone. Those that run plans are built in
@@ -27,6 +28,8 @@ use crate::process_state::ProcessState;
 pub(crate) struct Services {
     deps: Arc<AppDeps>,
     process_state: Arc<ProcessState>,
+    /// The notices that the reply to the request will contain.
+    pub(crate) notices: Arc<RequestNotices>,
 }
 
 impl Services {
@@ -34,6 +37,15 @@ impl Services {
         Self {
             deps: Arc::new(deps),
             process_state: Arc::new(ProcessState::new()),
+            notices: Arc::default(),
+        }
+    }
+
+    /// Returns the services for one request, with notices of its own.
+    pub(crate) fn for_request(&self) -> Self {
+        Self {
+            notices: Arc::default(),
+            ..self.clone()
         }
     }
 

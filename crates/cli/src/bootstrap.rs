@@ -46,6 +46,7 @@ use tokio::sync::watch;
 use crate::environment::Environment;
 use crate::settings::Settings;
 use crate::settings::resolve::DatabaseSetting;
+use crate::unfinished_applies::{log_unfinished_applies, recover_applies};
 
 pub use adapters::script_problem;
 pub use cleveragents_app::plan::PlanWork;
@@ -142,7 +143,7 @@ impl Bootstrap {
         crate::reserve::ensure(self.directory());
         let app = self.connect()?;
         // Commands without a request do not pass `App::call`, which does this for all others.
-        app.block_on(app.app().recover_applies(&app.caller()))?;
+        app.block_on(recover_applies(&app))?;
         Ok(app)
     }
 
@@ -150,7 +151,7 @@ impl Bootstrap {
     /// nothing waits.
     pub fn open_to_read(&self) -> Result<AppContext<'_>> {
         let app = self.connect()?;
-        app.block_on(app.app().warn_unfinished_applies())?;
+        log_unfinished_applies(&app)?;
         Ok(app)
     }
 

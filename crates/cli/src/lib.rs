@@ -29,6 +29,7 @@ mod session;
 pub mod settings;
 pub mod signals;
 pub mod system_journal;
+pub mod unfinished_applies;
 
 pub use session::{run, run_with_watcher};
 

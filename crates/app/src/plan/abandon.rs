@@ -15,6 +15,7 @@ use crate::app::Caller;
 use crate::execution::apply_request;
 use crate::failure::{RequestError, apply_conflict_failure};
 use crate::next_steps::apply_step;
+use crate::notices::warning;
 use crate::recover_applies::recover_applies;
 use crate::services::Services;
 
@@ -29,7 +30,8 @@ pub(crate) async fn abandon_apply(
     plan: PlanId,
     caller: &Caller,
 ) -> Result<Plan, RequestError> {
-    recover_applies(services, Some(plan), caller).await?;
+    let recovered = recover_applies(services, Some(plan), caller).await?;
+    services.notices.add(recovered);
     // Read after the recovery, which aborts an undecided apply and so changes the plan.
     let plan = services.lifecycle().plan(plan).await?;
     abort_stopped_apply(services, &plan, caller).await?;
@@ -55,10 +57,11 @@ async fn abort_stopped_apply(
     match outcome.map_err(|error| abort_failure(error, id))? {
         AbortOutcome::NothingToAbort(_) => Ok(()),
         AbortOutcome::Aborted(plan) => {
-            tracing::warn!(
+            let text = format!(
                 "the stopped apply of plan {} was aborted and undone",
                 plan.name
             );
+            services.notices.add(warning(text, []));
             Ok(())
         }
         AbortOutcome::Blocked { plan, conflicts } => Err(apply_conflict_failure(

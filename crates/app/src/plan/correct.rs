@@ -24,7 +24,7 @@ use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::failure::RequestError;
 use crate::next_steps::{execute_step, tree_step};
 use crate::plan::abandon::abandon_apply;
-use crate::recover_applies::warn_unfinished_applies;
+use crate::recover_applies::unfinished_apply_warnings;
 use crate::services::Services;
 
 impl Handler<PlanCorrect> for App {
@@ -40,7 +40,8 @@ impl Handler<PlanCorrect> for App {
         let service = self.services.decisions();
         if request.dry_run {
             // Nothing is recovered either.
-            warn_unfinished_applies(&self.services).await?;
+            let unfinished = unfinished_apply_warnings(&self.services).await?;
+            self.services.notices.add(unfinished);
             let preview = preview_correction(&self.services, &request).await?;
             let reply = Reply::new(CorrectedPlan::Preview(preview));
             return Ok(reply.info("Dry run: nothing was changed"));

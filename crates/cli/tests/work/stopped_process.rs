@@ -241,9 +241,18 @@ fn recovery_does_not_wait_for_locks() {
     let run = run_with_timeout(&world, &["project", "create", "more", "--path", &more]).exits(0);
     run.prints("an apply could not be finished: another process is at work there");
     let hint = format!("agents plan resume {plan}");
-    run_with_timeout(&world, &["plan", "list"])
+    let listed = run_with_timeout(&world, &["plan", "list"])
         .exits(0)
         .prints(&hint);
+    let warning = "an apply was interrupted";
+    assert_eq!(listed.stderr.matches(warning).count(), 1, "{listed:?}");
+    let reply = world.run_json(&["plan", "list"]).succeeded();
+    let reply: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
+    let messages = reply["messages"].as_array().unwrap();
+    assert_eq!(messages[0]["level"], "warn", "{reply}");
+    assert!(messages[0]["text"].as_str().unwrap().starts_with(warning));
+    assert_eq!(messages[1]["level"], "hint", "{reply}");
+    assert!(messages[1]["text"].as_str().unwrap().contains(&hint));
     drop(turn);
     // A command that only reads does not finish it.
     run_with_timeout(&world, &["plan", "list"])
@@ -251,7 +260,8 @@ fn recovery_does_not_wait_for_locks() {
         .prints(&hint);
     assert_eq!(world.state(&plan), "apply/processing");
     let run = run_with_timeout(&world, &["plan", "resume", &plan]);
-    run.prints("an interrupted apply was finished");
+    let finished = "an interrupted apply was finished";
+    assert_eq!(run.stderr.matches(finished).count(), 1, "{run:?}");
     assert_eq!(world.state(&plan), "apply/applied");
     assert_eq!(world.commits("shop"), 2);
 }

@@ -20,7 +20,9 @@ use crate::commands::{CommandContext, OutputMode};
 use crate::confirmation::is_interactive;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
+use crate::unfinished_applies::recover_applies;
 use cleveragents_api::Reply;
+use cleveragents_app::RequestError;
 
 /// Apply a plan's changes
 ///
@@ -127,6 +129,8 @@ pub(crate) fn apply(
 ) -> Result<Reply<DriveAnswer>, CommandFailure> {
     let (handlers, caller) = (app.app(), app.caller());
     let work = async {
+        // The reply to the request is not displayed if the plan is applied now.
+        recover_applies(app).await.map_err(RequestError::from)?;
         let reply = handlers.call(request, &caller).await?;
         match reply.answer.plan.state {
             PlanState::Queued | PlanState::Processing => handlers.drive(plan, &caller).await,

@@ -17,6 +17,7 @@ use crate::commands::CommandContext;
 use crate::confirmation::{self, Confirmation, is_interactive};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::unfinished_applies::log_unfinished_applies;
 
 /// Change a decision, or add to it, and run the plan again
 ///
@@ -99,6 +100,8 @@ fn confirm(
         dry_run: true,
         ..request.clone()
     };
+    // The messages of the dry run are not displayed.
+    log_unfinished_applies(app)?;
     match app.call(dry_run)?.answer {
         CorrectedPlan::Preview(preview) => {
             let decision = preview.correction.corrects.into();

@@ -15,6 +15,7 @@ use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ReaderState, format_count};
 use crate::plan_lookup::plan_reference;
+use crate::unfinished_applies::log_unfinished_applies;
 
 /// Number of events that one read returns.
 const PAGE: u64 = 1000;
@@ -88,6 +89,8 @@ impl PlanLogArgs {
         }
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Read)?;
+        // The messages of the replies are not displayed.
+        log_unfinished_applies(&app)?;
         let show = |event: &JournalEvent| match output {
             OutputMode::Events => context.lines.json(event),
             OutputMode::Answer => context.lines.cells(&events::cells(event)),

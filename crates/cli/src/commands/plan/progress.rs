@@ -22,6 +22,7 @@ use crate::output::{OutputLines, Tone, ViewCell};
 use crate::plan_lookup::find_plan;
 use crate::progress::ProgressLine;
 use crate::signals::SignalListener;
+use crate::unfinished_applies::recover_applies;
 
 /// Progress output while a plan runs: events as lines for programs, one status line for people.
 #[derive(Debug)]
@@ -149,6 +150,8 @@ where
 {
     let (handlers, caller) = (app.app(), app.caller());
     let work = async {
+        // The reply to the request is not displayed.
+        recover_applies(app).await.map_err(RequestError::from)?;
         handlers.call(request, &caller).await?;
         handlers.drive(plan, &caller).await
     };
@@ -219,9 +222,8 @@ pub(super) fn find_before_question(
         return Ok(found);
     }
     let id = found.plan_id;
-    let (handlers, caller) = (app.app(), app.caller());
     let recovery = async {
-        let recovered = handlers.recover_applies(&caller).await;
+        let recovered = recover_applies(app).await;
         recovered.map_err(|error| RequestError::from(error).into())
     };
     run_with_progress(app, progress, id, recovery)?;

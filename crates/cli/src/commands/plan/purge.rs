@@ -10,6 +10,7 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 use crate::plan_lookup::plan_reference;
+use crate::unfinished_applies::log_unfinished_applies;
 
 /// Erase payloads from a plan's journal, on the record
 ///
@@ -47,6 +48,8 @@ impl PlanPurgeArgs {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
         // A deleted plan has a journal, but is not found as a plan.
+        // The messages of this reply are not displayed.
+        log_unfinished_applies(&app)?;
         let journal = app.call(PlanLog {
             plan: plan_reference(&app, &self.plan)?,
             from_seq: None,
