@@ -28,7 +28,6 @@ pub mod resource_directory;
 mod session;
 pub mod settings;
 pub mod signals;
-pub mod system_journal;
 pub mod unfinished_applies;
 
 pub use session::{run, run_with_watcher};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::event::payloads::BackupCreated;
+use cleveragents_engine::journal::record_system_event;
 use serde::Serialize;
 
 use super::CommandContext;
@@ -15,7 +16,6 @@ use crate::failure::{CommandFailure, ExitCode, FailureKind, display_path};
 use crate::files::{Privacy, create_directory};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::progress::ProgressLine;
-use crate::system_journal::record;
 
 /// Write all data to one backup file
 ///
@@ -61,7 +61,9 @@ impl BackupArgs {
             bytes: written.bytes,
             contents: written.contents.clone(),
         };
-        let recorded = record(&app, "store.backup", &created);
+        let operation = app.operation("store.backup");
+        let recorded = record_system_event(app.store(), operation, app.actor(), &created);
+        let recorded = app.block_on(recorded);
         let answer = answer(&written)?;
         Ok(match recorded {
             Ok(()) => answer,

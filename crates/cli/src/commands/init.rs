@@ -4,13 +4,13 @@ use std::path::Path;
 
 use clap::Args;
 use cleveragents_domain::event::payloads::StoreInitialised;
+use cleveragents_engine::journal::{RecordOutcome, record_system_event_once};
 use serde::Serialize;
 
 use super::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::settings::{file, template};
-use crate::system_journal::{RecordOutcome, record_once};
 
 /// Create the data directory, the settings file and the database
 ///
@@ -60,7 +60,9 @@ impl InitArgs {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: bootstrap.node().to_owned(),
         };
-        let first = record_once(&app, "store.init", &record)?;
+        let operation = app.operation("store.init");
+        let recorded = record_system_event_once(app.store(), operation, app.actor(), &record);
+        let first = app.block_on(recorded)?;
         let items = [
             InitItem {
                 name: "data_directory",
