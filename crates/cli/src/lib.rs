@@ -22,7 +22,6 @@ pub mod output;
 pub mod plan_lookup;
 pub mod process;
 pub mod progress;
-pub mod redact;
 pub mod reserve;
 pub mod resource_directory;
 mod session;

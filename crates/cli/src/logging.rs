@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use cleveragents_engine::secrets::Redactor;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::arguments::GlobalArguments;
 use crate::environment::{Environment, Terminal};
-use crate::redact::Redactor;
 
 /// Starts logging at the configured `level`; `-v` raises it and `-q` leaves only errors.
 pub fn start(

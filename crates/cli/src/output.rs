@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use cleveragents_api::{FailureFacts, FailureKind};
 use cleveragents_domain::Timestamp;
+use cleveragents_engine::secrets::Redactor;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,7 +41,6 @@ pub use row_limit::RowLimit;
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
 use crate::next_step;
-use crate::redact::Redactor;
 
 const SECRET_PATCH_WARNING: &str = "the patch contains what looks like a secret; it is not masked, \
                                     because a masked patch cannot be applied";

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use clap::{ArgMatches, FromArgMatches};
+use cleveragents_engine::secrets::Redactor;
 
 use crate::arguments::{CliArguments, Format};
 use crate::bootstrap::{NoWatcher, Watcher};
@@ -14,7 +15,6 @@ use crate::commands::{CommandContext, CommandRequirements, OutputMode};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{self, CommandAnswer, CommandReport, OutputLines, RenderOptions};
-use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{bootstrap, command, logging};
 

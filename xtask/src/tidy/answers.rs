@@ -40,7 +40,7 @@ mod tests {
         let text = "//! Doc.\nfn a() -> Value { json!({\"a\": 1}) }\n";
         let found = "crates/cli/src/commands/a.rs:2: error [answers]";
         assert_only(&[("crates/cli/src/commands/a.rs", text)], found);
-        assert_clean(&[("crates/cli/src/redact.rs", text)]);
+        assert_clean(&[("crates/cli/src/failure.rs", text)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cleveragents_app::execution::EngineAdapters;
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, ResultReader};
 use cleveragents_engine::retry::RetryPolicy;
-use cleveragents_engine::secrets::{Secrets, is_secret};
+use cleveragents_engine::secrets::{Redactor, Secrets, is_secret};
 use cleveragents_ports::processes::Processes;
 use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_sandbox::{LocalTargets, Watcher};
@@ -17,7 +17,6 @@ use super::{AppContext, Bootstrap, git_settings, local_sandboxes, processes, too
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::process;
-use crate::redact::Redactor;
 use crate::settings::Settings;
 
 /// The number of validations of a plan that run in parallel.

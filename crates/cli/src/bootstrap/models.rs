@@ -11,6 +11,7 @@ use cleveragents_definitions::{
 };
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::{ModelDefinitions, ProviderDefinition, ProviderKind};
+use cleveragents_engine::secrets::is_secret_name;
 use cleveragents_models::{
     BUILT_IN, BuiltInProvider, ConfiguredModels, ModelSettings, ProviderAccess, ProviderSettings,
     ProviderStatus, Proxies, ScriptSettings, Secret, Timeouts,
@@ -21,7 +22,6 @@ use cleveragents_ports::system::SystemClock;
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, FailureKind, display_path};
-use crate::redact::is_secret_name;
 use crate::settings::{Key, SettingSource, Settings};
 
 const FILE: &str = "models.yaml";

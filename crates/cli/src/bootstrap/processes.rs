@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cleveragents_engine::secrets::is_secret_name;
 use cleveragents_ports::limits::Limit;
 use cleveragents_ports::processes::{ProcessError, ProcessResult, Processes};
 pub use cleveragents_sandbox::confine::commands_keep_root;
@@ -12,7 +13,6 @@ use cleveragents_sandbox::confine::{
 
 use crate::environment::Environment;
 use crate::process::find;
-use crate::redact::is_secret_name;
 use crate::settings::Settings;
 
 /// The hidden subcommand with which `agents` starts a confined command. It is not in the help

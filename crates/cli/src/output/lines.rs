@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use cleveragents_engine::secrets::Redactor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use super::patch;
 use super::render_options::ColourMode;
 use super::text::escape_line;
 use crate::failure::{CommandFailure, ExitCode};
-use crate::redact::Redactor;
 
 /// Whether stdout still has a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The answer of a command: data for programs and a view of the same data for people.
 
 use cleveragents_api::{MessageLevel, Reply};
+use cleveragents_engine::secrets::Redactor;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{CommandFailure, ExitCode};
 use crate::next_step;
-use crate::redact::Redactor;
 
 /// The answer of a command that succeeded, at least in part.
 #[derive(Debug, Clone)]

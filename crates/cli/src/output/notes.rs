@@ -2,6 +2,7 @@
 //! and hints.
 
 use anstyle::{AnsiColor, Style};
+use cleveragents_engine::secrets::Redactor;
 
 use super::MessageLevel;
 use super::model::CommandAnswer;
@@ -10,7 +11,6 @@ use super::text::{escape_cell, escape_line};
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
 use crate::next_step;
-use crate::redact::Redactor;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();

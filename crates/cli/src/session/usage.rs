@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
+use cleveragents_engine::secrets::Redactor;
 
 use crate::arguments::{Format, GlobalArguments};
 use crate::command;
 use crate::environment::{Environment, Terminal};
 use crate::failure::CommandFailure;
 use crate::output::{self, CommandReport, RenderOptions, RenderedOutput};
-use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve};
 
 /// Prints clap's help or error and returns the exit code.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
+use cleveragents_engine::secrets::Redactor;
 use cleveragents_ports::limits::Limit;
 use serde::Serialize;
 
@@ -18,7 +19,6 @@ use super::value::{SettingValue, ValueKind};
 use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, FailureKind, excerpt};
-use crate::redact::Redactor;
 
 /// The source of a value, highest precedence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

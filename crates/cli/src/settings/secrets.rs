@@ -1,10 +1,11 @@
 //! Which values of settings are secret, and when the redactor learns them: those of command line
 //! and environment before anything is read or rejected, those of files when they are loaded.
 
+use cleveragents_engine::secrets::{Redactor, mask};
+
 use super::registry::{Key, SETTINGS, Setting};
 use super::value::{SettingValue, ValueKind};
 use crate::environment::Environment;
-use crate::redact::{Redactor, mask};
 
 /// Registers what is secret in the value of a setting, even if the value is invalid.
 pub fn learn(redactor: &mut Redactor, key: Key, text: &str) {

@@ -6,10 +6,12 @@
 //! which variables hold secrets.
 //!
 //! Only named values are searched, in raw and in common encoded forms (`encodings.rs`), in one pass
-//! for all secrets. Guessing what looks like a secret is left to the program's output, where a
-//! wrong guess does no harm. [`StreamMasker`] handles texts that arrive in pieces.
+//! for all secrets. Guessing what looks like a secret is left to [`Redactor`], which masks the output
+//! of a front end, where a wrong guess does no harm. [`StreamMasker`] handles texts that arrive in
+//! pieces.
 
 mod encodings;
+mod redactor;
 pub mod references;
 mod stream;
 #[cfg(test)]
@@ -28,6 +30,7 @@ use serde_json::Value;
 pub use cleveragents_domain::secret_mask::mask;
 use cleveragents_domain::secret_mask::{MASK_BEGINS, MASK_ENDS, NAMELESS};
 pub use cleveragents_domain::secret_name::{SHORTEST_SECRET, is_secret, is_secret_name};
+pub use redactor::Redactor;
 pub use stream::StreamMasker;
 
 /// Whether two values are equal, regardless of which secrets were known when each was masked: two

@@ -3,12 +3,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use cleveragents_domain::Timestamp;
+use cleveragents_engine::secrets::mask;
 
 use super::*;
 use crate::environment::Terminal;
 use crate::failure::FailureKind;
 use crate::files::{Privacy, create_directory, replace};
-use crate::redact::mask;
 
 fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
     let mut all: BTreeMap<String, OsString> = variables

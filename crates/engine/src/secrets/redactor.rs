@@ -1,4 +1,4 @@
-//! Masks secrets in everything written to stdout, stderr and logs.
+//! Masks secrets in everything that a front end displays, sends or logs.
 //!
 //! Known values (secret settings, and variables whose names mark them as secret) become
 //! `«secret:NAME»`; text that looks like a credential becomes `«secret»`. All matches are collected
@@ -12,10 +12,9 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use cleveragents_engine::secrets::SHORTEST_SECRET;
-pub use cleveragents_engine::secrets::{is_secret, is_secret_name, mask};
+use super::{SHORTEST_SECRET, is_secret, mask};
 
-/// Masks the secrets that this run knows.
+/// Masks the secrets that this process knows, and what looks like one.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// Longest first, so that a merged range gets the name of the longest secret in it.
