@@ -13,6 +13,7 @@ use cleveragents_ports::tools::Toolbox;
 
 use crate::app::Caller;
 use crate::failure::RequestError;
+use crate::notices::warning;
 use crate::services::Services;
 
 /// The adapters that run tools and commands of plans.
@@ -61,11 +62,12 @@ pub(crate) fn apply_request(
     }
 }
 
-/// Kills the commands of this plan that a dead process left running. A failure is only logged,
+/// Kills the commands of this plan that a dead process left running. A failure is only a warning,
 /// because the request that the user sent does not depend on it.
 pub(crate) async fn end_leftover_commands(services: &Services, plan: PlanId, caller: &Caller) {
     if let Err(failure) = try_end_leftover_commands(services, plan, caller).await {
-        tracing::warn!("commands of the plan may still run: {}", failure.message);
+        let text = format!("commands of the plan may still run: {}", failure.message);
+        services.notices.add(warning(text, []));
     }
 }
 
