@@ -2,6 +2,7 @@
 //! was aborted or unapplied.
 
 use cleveragents_cli::bootstrap::ApplyStep;
+use serde_json::Value;
 
 use crate::kill_at_step::{WorldSnapshot, kill_at_step, kill_when_reached};
 use crate::manual_recovery::set_up_stuck_apply;
@@ -162,6 +163,34 @@ fn an_interrupted_apply_is_aborted_by_cancelling_commands() {
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/applied");
     assert_eq!(world.commits("shop"), 2);
+}
+
+/// The command after an interrupted apply says once that it was finished, whether it succeeds or
+/// fails.
+#[test]
+fn a_finished_apply_is_reported_once() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    kill_apply_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
+    let finished = "an interrupted apply was finished";
+    for (words, code) in [
+        (&["project", "delete", "nothing", "--yes"][..], 3),
+        (&["sandbox", "gc"], 0),
+        (&["plan", "resume", &plan], 0),
+    ] {
+        snapshot.restore();
+        let run = world.run(words).exits(code);
+        assert_eq!(run.stderr.matches(finished).count(), 1, "{run:?}");
+        assert_eq!(world.state(&plan), "apply/applied", "{words:?}");
+    }
+    snapshot.restore();
+    let run = world.run_json(&["sandbox", "gc"]).succeeded();
+    let reply: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(reply["messages"][0]["level"], "warn", "{reply}");
+    let text = reply["messages"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with(finished), "{reply}");
+    assert!(!run.stderr.contains(finished), "{run:?}");
 }
 
 /// A plan with two repositories, killed after the first was done. The second then got a commit that
