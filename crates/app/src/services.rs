@@ -76,7 +76,7 @@ impl Services {
 
     /// Replaces secrets in a text of the user, so that it can be stored.
     pub(crate) fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
-        Ok(self.secrets()?.hide(text).into_owned())
+        Ok(self.secrets()?.mask(text).into_owned())
     }
 
     /// Returns the reader for the results of plans.

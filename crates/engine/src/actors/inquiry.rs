@@ -81,7 +81,7 @@ impl Inquiry {
                 Ok((text, finish, usage)) => {
                     let facts = model.facts();
                     let usd = facts.price.map(|price| price.cost(&usage));
-                    let answer_blob = self.stage(&self.secrets.hide(&text)).await?;
+                    let answer_blob = self.stage(&self.secrets.mask(&text)).await?;
                     let reply = InquiryReply {
                         model: facts.choice.clone(),
                         text,
@@ -142,7 +142,7 @@ impl Inquiry {
     }
 
     fn request(&self, llm: &LlmActor, prompt: &str) -> ModelRequest {
-        let hidden = |text: &str| self.secrets.hide(text).into_owned();
+        let hidden = |text: &str| self.secrets.mask(text).into_owned();
         let mut messages = Vec::new();
         if let Some(system) = &llm.system_prompt {
             messages.push(ModelMessage::System {

@@ -92,12 +92,12 @@ impl Validator<'_> {
         }
         for result in &mut results {
             // The output of a command may print a secret, and results are stored.
-            let hide = |text: &String| self.services.secrets.hide(text).into_owned();
-            result.message = result.message.as_ref().map(hide);
+            let mask = |text: &String| self.services.secrets.mask(text).into_owned();
+            result.message = result.message.as_ref().map(mask);
             result
                 .data
                 .iter_mut()
-                .for_each(|it| self.services.secrets.hide_json(it));
+                .for_each(|it| self.services.secrets.mask_json(it));
         }
         Ok(ValidationSummary::new(results))
     }

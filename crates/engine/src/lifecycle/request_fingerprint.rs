@@ -116,8 +116,8 @@ fn version_1(request: &UseActionRequest, secrets: &Secrets) -> String {
 }
 
 fn hidden_arguments(request: &UseActionRequest, secrets: &Secrets) -> Vec<String> {
-    let hide = |text: &String| secrets.hide(text).into_owned();
-    request.arguments.iter().map(hide).collect()
+    let mask = |text: &String| secrets.mask(text).into_owned();
+    request.arguments.iter().map(mask).collect()
 }
 
 fn hash_text(text: &str) -> String {

@@ -272,7 +272,7 @@ fn build_brief(
     // Texts for users and models are masked. Texts that are executed keep references to secrets.
     let rendered = |name: &str, text: &str| {
         let text = render(name, text, &values)?;
-        Ok::<_, LifecycleError>(secrets.hide(&text).into_owned())
+        Ok::<_, LifecycleError>(secrets.mask(&text).into_owned())
     };
     let (automation_profile, automation_source) = resolve_profile(tx, inputs)?;
     let rules = plan_rules(ids, inputs, &rendered)?;

@@ -93,7 +93,7 @@ fn matches_masked(masked: &str, text: &str) -> bool {
 /// For base64 within a longer text, characters at the ends that also encode neighbouring bytes
 /// stay. Overlapping values are masked as one, with the name of the longest. Each long line of a
 /// multi-line value is masked by itself too. A value that is cut in two elsewhere is not found; for
-/// answers that tools truncate, [`hide_answer`](Self::hide_answer) finds the remaining parts.
+/// answers that tools truncate, [`mask_answer`](Self::mask_answer) finds the remaining parts.
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// `None` if there is nothing to search for.
@@ -170,7 +170,7 @@ impl Secrets {
     }
 
     /// Returns the text with secrets masked; borrowed if it has none.
-    pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let findings = self.find_matches(text.as_bytes(), None);
         if findings.is_empty() {
             return Cow::Borrowed(text);
@@ -187,7 +187,7 @@ impl Secrets {
     }
 
     /// Returns the bytes with secrets masked, whether they are text or not.
-    pub fn hide_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let findings = self.find_matches(bytes, None);
         if findings.is_empty() {
             return Cow::Borrowed(bytes);
@@ -205,23 +205,23 @@ impl Secrets {
 
     /// Masks the secrets in a JSON tree: in strings, in keys, and in numbers, which then become
     /// strings. Keys that become equal are made distinct.
-    pub fn hide_json(&self, value: &mut Value) {
+    pub fn mask_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(clean) = self.hide(text) {
+                if let Cow::Owned(clean) = self.mask(text) {
                     *text = clean;
                 }
             }
             Value::Number(number) => {
-                if let Cow::Owned(clean) = self.hide(&number.to_string()) {
+                if let Cow::Owned(clean) = self.mask(&number.to_string()) {
                     *value = Value::String(clean);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_json(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_json(item)),
             Value::Object(map) => {
                 for (key, mut item) in std::mem::take(map) {
-                    self.hide_json(&mut item);
-                    let mut key = self.hide(&key).into_owned();
+                    self.mask_json(&mut item);
+                    let mut key = self.mask(&key).into_owned();
                     while map.contains_key(&key) {
                         key.push('\'');
                     }

@@ -38,7 +38,7 @@ impl Secrets {
             return Err(ReferenceError::Mask { mask });
         }
         let mut stored = value.clone();
-        self.hide_json(&mut stored);
+        self.mask_json(&mut stored);
         match self.resolve(&stored) {
             Ok(resolved) if resolved == *value => Ok(stored),
             _ => Err(ReferenceError::NotRestorable),

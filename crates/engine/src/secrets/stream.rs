@@ -4,7 +4,7 @@ use super::{SecretRange, Secrets};
 
 /// Forwards text with its secrets masked, wherever it was cut into pieces.
 ///
-/// The concatenated output is exactly what [`Secrets::hide`] returns for the whole text. The part
+/// The concatenated output is exactly what [`Secrets::mask`] returns for the whole text. The part
 /// of the end that may be the start of a secret is held back until more text arrives or
 /// [`finish`](Self::finish) is called. No more than that is kept in memory.
 #[derive(Debug)]

@@ -23,19 +23,19 @@ fn a_known_value_is_hidden_anywhere() {
         ("hunter2hunter", "hunter2hunter"),
         ("", ""),
     ] {
-        assert_eq!(secrets.hide(text), clean);
-        assert_eq!(secrets.hide_bytes(text.as_bytes()), clean.as_bytes());
-        assert_eq!(secrets.hide(clean), clean, "a mask is no secret");
+        assert_eq!(secrets.mask(text), clean);
+        assert_eq!(secrets.mask_bytes(text.as_bytes()), clean.as_bytes());
+        assert_eq!(secrets.mask(clean), clean, "a mask is no secret");
     }
 }
 
 #[test]
 fn text_without_secrets_is_not_copied() {
     let secrets = secrets(&[("K", "hunter2hunter2")]);
-    assert!(matches!(secrets.hide("nothing"), Cow::Borrowed("nothing")));
-    assert!(matches!(secrets.hide_bytes(b"no"), Cow::Borrowed(b"no")));
+    assert!(matches!(secrets.mask("nothing"), Cow::Borrowed("nothing")));
+    assert!(matches!(secrets.mask_bytes(b"no"), Cow::Borrowed(b"no")));
     let none = Secrets::new(Vec::new()).unwrap();
-    assert!(matches!(none.hide("hunter2hunter2"), Cow::Borrowed(_)));
+    assert!(matches!(none.mask("hunter2hunter2"), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn overlapping_values_use_the_longest_name() {
         ("<abcdefgh-and-more-of-the-tail>", "<«secret:LONG»>"),
         ("abcdefghabcdefgh", "«secret:SHORT»«secret:SHORT»"),
     ] {
-        assert_eq!(secrets.hide(text), clean);
+        assert_eq!(secrets.mask(text), clean);
     }
 }
 
@@ -65,7 +65,7 @@ fn short_values_and_the_space_around_values_are_no_secrets() {
         ("EMPTY", ""),
     ]);
     assert_eq!(
-        secrets.hide("1234567 short ääääääää with-a-line-break."),
+        secrets.mask("1234567 short ääääääää with-a-line-break."),
         "1234567 short «secret:UMLAUTS» «secret:LINE»."
     );
 }
@@ -80,14 +80,14 @@ fn long_lines_of_a_multiline_value_are_hidden() {
         ("-----BEGIN KEY-----", "-----BEGIN KEY-----"),
         ("a short text", "a short text"),
     ] {
-        assert_eq!(secrets.hide(text), clean);
+        assert_eq!(secrets.mask(text), clean);
     }
 }
 
 #[test]
 fn a_value_with_two_names_uses_the_first() {
     let secrets = secrets(&[("ONE", "same-value"), ("TWO", "same-value")]);
-    assert_eq!(secrets.hide("same-value"), "«secret:ONE»");
+    assert_eq!(secrets.mask("same-value"), "«secret:ONE»");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn usual_encodings_are_hidden_too() {
         ("key=p%40ss+%22w%c3%b6rd%22%2f%2b%0a2nd", "key=«secret:Q»"),
         ("cEBzcyAid8O2cmQiLysKMm5k", "«secret:Q»"),
     ] {
-        assert_eq!(secrets.hide(text), clean, "{text}");
+        assert_eq!(secrets.mask(text), clean, "{text}");
     }
 }
 
@@ -122,7 +122,7 @@ fn the_header_of_basic_authorization_shows_nothing_of_the_password() {
         "Basic bWU6Y29ycmVjdC1ob3JzZQ==",
         "Basic eW91OmNvcnJlY3QtaG9yc2U=",
     ] {
-        let hidden = secrets.hide(header);
+        let hidden = secrets.mask(header);
         let (before, after) = hidden.split_once("«secret:P»").unwrap();
         assert!(before.len() <= "Basic eW91Om".len(), "{hidden}");
         assert!(after.len() <= 3, "{hidden}");
@@ -137,7 +137,7 @@ fn strings_keys_and_numbers_of_json_are_hidden() {
         "with \"quotes\"\nand lines": {"deep": "a with \"quotes\"\nand lines b"},
         "with \\\"quotes\\\"\\nand lines": 2,
     });
-    secrets.hide_json(&mut value);
+    secrets.mask_json(&mut value);
     assert_eq!(
         value,
         json!({
@@ -153,7 +153,7 @@ fn bytes_need_not_be_text() {
     let secrets = secrets(&[("K", "hunter2hunter2")]);
     let bytes = [b"\xff\x00hunter2hunter2".as_slice(), b"\xfe"].concat();
     let clean = [b"\xff\x00".as_slice(), "«secret:K»".as_bytes(), b"\xfe"].concat();
-    assert_eq!(secrets.hide_bytes(&bytes), clean);
+    assert_eq!(secrets.mask_bytes(&bytes), clean);
 }
 
 #[test]
@@ -231,12 +231,12 @@ proptest! {
         }),
     ) {
         let secrets = numbered_secrets(&values);
-        let clean = secrets.hide(&text).into_owned();
+        let clean = secrets.mask(&text).into_owned();
         for value in maskable_values(&values) {
             prop_assert!(!clean.contains(value), "{value:?} in {clean:?} of {text:?}");
         }
-        prop_assert_eq!(secrets.hide_bytes(text.as_bytes()), clean.as_bytes());
-        prop_assert_eq!(secrets.hide(&clean), clean.clone());
+        prop_assert_eq!(secrets.mask_bytes(text.as_bytes()), clean.as_bytes());
+        prop_assert_eq!(secrets.mask(&clean), clean.clone());
     }
 
     #[test]
@@ -261,7 +261,7 @@ proptest! {
         }
         clean.push_str(&masker.push(rest));
         clean.push_str(&masker.finish());
-        prop_assert_eq!(clean, secrets.hide(&text).into_owned());
+        prop_assert_eq!(clean, secrets.mask(&text).into_owned());
     }
 
     #[test]
@@ -271,7 +271,7 @@ proptest! {
             let inner = serde_json::to_string(&format!("{before}{value}")).unwrap();
             let outer = serde_json::to_string(&inner).unwrap();
             for text in [inner, outer] {
-                prop_assert!(secrets.hide(&text).contains("«secret:N0»"), "{text}");
+                prop_assert!(secrets.mask(&text).contains("«secret:N0»"), "{text}");
             }
         }
     }

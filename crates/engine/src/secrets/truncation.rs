@@ -24,28 +24,28 @@ const SHORTEST_AT_SIGN: usize = 4;
 const SHORTEST_AT_END: usize = 8;
 
 impl Secrets {
-    /// Like [`hide_json`](Self::hide_json), for the answer of a tool: also masks the start or the
+    /// Like [`mask_json`](Self::mask_json), for the answer of a tool: also masks the start or the
     /// end of a secret beside truncation marks and at both ends of a text.
-    pub fn hide_answer(&self, value: &mut Value) {
-        self.hide_json(value);
-        self.hide_parts_in(value);
+    pub fn mask_answer(&self, value: &mut Value) {
+        self.mask_json(value);
+        self.mask_parts_in(value);
     }
 
-    fn hide_parts_in(&self, value: &mut Value) {
+    fn mask_parts_in(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(clean) = self.hide_parts(text) {
+                if let Cow::Owned(clean) = self.mask_parts(text) {
                     *text = clean;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|it| self.hide_parts_in(it)),
-            Value::Object(map) => map.values_mut().for_each(|it| self.hide_parts_in(it)),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.mask_parts_in(it)),
+            Value::Object(map) => map.values_mut().for_each(|it| self.mask_parts_in(it)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
     /// Returns the text with parts of secrets beside its cuts masked.
-    pub fn hide_parts<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn mask_parts<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.known else {
             return Cow::Borrowed(text);
         };
@@ -162,10 +162,10 @@ mod tests {
             ("", ""),
             ("…", "…"),
         ] {
-            assert_eq!(secrets().hide_parts(text), clean, "{text}");
+            assert_eq!(secrets().mask_parts(text), clean, "{text}");
         }
         assert!(matches!(
-            Secrets::default().hide_parts("…"),
+            Secrets::default().mask_parts("…"),
             Cow::Borrowed("…")
         ));
     }
@@ -179,7 +179,7 @@ mod tests {
                 &SECRET[length..]
             );
             let mut answer = json!({"stdout": text, "lines": [{"text": format!("y {text}")}]});
-            secrets().hide_answer(&mut answer);
+            secrets().mask_answer(&mut answer);
             let answer = answer.to_string();
             for part in [&SECRET[..length], &SECRET[length..]] {
                 let is_left = part.len() >= SHORTEST_AT_SIGN && answer.contains(part);

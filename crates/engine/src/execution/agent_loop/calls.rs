@@ -246,7 +246,7 @@ impl ToolCaller<'_> {
             Err(refusal) => return self.refuse_call(&request, refusal).await,
         };
         // The input of a control tool is stored and shown to others, so mask secrets.
-        let input = self.work.runner.redact(&request.input);
+        let input = self.work.runner.mask(&request.input);
         let tool = ControlTool::from_name(&request.tool);
         Ok(match self.work.call_or_reuse(handle, request).await? {
             CallOutcome::Completed(CompletedCall { record, .. }) => {

@@ -196,7 +196,7 @@ impl Conversation {
     /// Adds a message with secrets masked.
     pub(super) fn add_message(&mut self, message: ModelMessage, model: &dyn Model) {
         // The only way into the request, so no message reaches a provider or the store unmasked.
-        let message = redact_message(message, &self.secrets);
+        let message = mask_message(message, &self.secrets);
         self.weights.push(count_tokens(&message, model));
         self.request.messages.push(message);
     }
@@ -216,7 +216,7 @@ impl Conversation {
             .map(|(call, slot)| RequestedToolCall {
                 place: ToolCallPosition { turn, slot },
                 // A model may invent any tool name, so mask secrets in it.
-                tool: self.secrets.hide(&call.tool).into_owned(),
+                tool: self.secrets.mask(&call.tool).into_owned(),
                 arguments: call.arguments.clone(),
             })
             .collect();
@@ -312,24 +312,24 @@ impl Conversation {
     }
 }
 
-fn redact_message(message: ModelMessage, secrets: &Secrets) -> ModelMessage {
-    let hide = |text: String| match secrets.hide(&text) {
+fn mask_message(message: ModelMessage, secrets: &Secrets) -> ModelMessage {
+    let mask = |text: String| match secrets.mask(&text) {
         Cow::Borrowed(_) => text,
         Cow::Owned(clean) => clean,
     };
     match message {
-        ModelMessage::System { text } => ModelMessage::System { text: hide(text) },
-        ModelMessage::User { text } => ModelMessage::User { text: hide(text) },
+        ModelMessage::System { text } => ModelMessage::System { text: mask(text) },
+        ModelMessage::User { text } => ModelMessage::User { text: mask(text) },
         ModelMessage::Tool { call, text } => ModelMessage::Tool {
             call,
-            text: hide(text),
+            text: mask(text),
         },
         ModelMessage::Assistant { text, tool_calls } => ModelMessage::Assistant {
-            text: hide(text),
+            text: mask(text),
             tool_calls: tool_calls
                 .into_iter()
                 .map(|call| RequestedToolCall {
-                    arguments: hide(call.arguments),
+                    arguments: mask(call.arguments),
                     ..call
                 })
                 .collect(),

@@ -87,7 +87,7 @@ impl AgentTurn<'_> {
         answer: &ModelAnswer,
     ) -> Result<()> {
         let mut stored = serde_json::to_value(answer).map_err(StoreError::internal)?;
-        self.run.services.secrets.hide_json(&mut stored);
+        self.run.services.secrets.mask_json(&mut stored);
         let bytes = serde_json::to_vec(&stored).map_err(StoreError::internal)?;
         // Staged before the transaction: hashing a large answer must not hold its locks (law 7).
         let blob = self.run.services.store.stage_blob(bytes).await?;
@@ -104,8 +104,8 @@ impl AgentTurn<'_> {
             spent: cost(&*self.model, &usage),
             error: None,
         };
-        let hide = |tool: &str| self.run.services.secrets.hide(tool).into_owned();
-        let calls: Vec<String> = answer.tool_calls.iter().map(|it| hide(&it.tool)).collect();
+        let mask = |tool: &str| self.run.services.secrets.mask(tool).into_owned();
+        let calls: Vec<String> = answer.tool_calls.iter().map(|it| mask(&it.tool)).collect();
         let (id, finish) = (record.call.id, answer.finish);
         let owner = self.run.owner_name();
         let plan = self.run.id();

@@ -111,7 +111,7 @@ impl ToolRunner {
                 actor: request.actor.clone(),
                 sandbox_id: context.sandbox.id,
                 // Masked before it leaves memory: the store and the journal never have the secret.
-                input: self.redact(&request.input),
+                input: self.mask(&request.input),
                 side_effects: self.once_only_effects(&request.tool),
                 tree_before: tree.clone(),
             },
@@ -122,15 +122,15 @@ impl ToolRunner {
     }
 
     /// Returns the value with secrets masked.
-    pub(in crate::execution) fn redact(&self, value: &Value) -> Value {
+    pub(in crate::execution) fn mask(&self, value: &Value) -> Value {
         let mut value = value.clone();
-        self.secrets.hide_json(&mut value);
+        self.secrets.mask_json(&mut value);
         value
     }
 
     /// Returns the refusal with secrets masked: its text may quote the input.
-    fn redact_refusal(&self, refusal: ToolRefusal) -> ToolRefusal {
-        let reason = self.secrets.hide(&refusal.reason).into_owned();
+    fn mask_refusal(&self, refusal: ToolRefusal) -> ToolRefusal {
+        let reason = self.secrets.mask(&refusal.reason).into_owned();
         ToolRefusal { reason, ..refusal }
     }
 
@@ -142,7 +142,7 @@ impl ToolRunner {
         refusal: ToolRefusal,
     ) -> Result<ToolRefusal> {
         let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
-        let refusal = self.redact_refusal(refusal);
+        let refusal = self.mask_refusal(refusal);
         let refused = RefusedCall {
             plan: plan.identity.plan_id,
             request: request.clone(),
@@ -208,7 +208,7 @@ impl ToolCallStart {
         let actor = self.runner.owner.actor();
         let ids = &*self.runner.ids;
         if let Err(refusal) = self.check_guards(tx)? {
-            let refusal = self.runner.redact_refusal(refusal);
+            let refusal = self.runner.mask_refusal(refusal);
             let refused = RefusedCall {
                 plan: self.call.plan_id,
                 request: self.request.clone(),

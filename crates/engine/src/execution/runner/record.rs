@@ -42,20 +42,20 @@ impl ToolRunner {
         if stopped == Some(StopReason::LeaseLost) {
             return Err(ExecutionError::Stopped(StopReason::LeaseLost));
         }
-        let hide = |text: String| self.redact_text(&text);
+        let mask = |text: String| self.mask_text(&text);
         let changes = capture.as_ref().map(|it| it.changes.clone());
         let omitted = capture.map(|it| it.omitted).unwrap_or_default();
         let finish = ToolCallFinish {
             runner: self.clone(),
             plan: context.plan.clone(),
             changeset: context.changeset.clone(),
-            end: self.redacted_end(&result, stopped, guard.tree()),
+            end: self.masked_end(&result, stopped, guard.tree()),
             error: match (&result, stopped) {
                 (Ok(_), _) => None,
                 (Err(_), Some(why)) if why.requires_rollback() => None,
                 (Err(failure), _) => Some(NewErrorRecord {
                     category: category(failure),
-                    message: hide(format!("{}: {failure}", record.call.tool)),
+                    message: mask(format!("{}: {failure}", record.call.tool)),
                     step: record.call.step,
                     cause_chain: Vec::new(),
                 }),
@@ -89,7 +89,7 @@ impl ToolRunner {
     }
 
     /// Returns the outcome of a call with secrets masked.
-    fn redacted_end(
+    fn masked_end(
         &self,
         result: &std::result::Result<Value, ToolFailure>,
         stopped: Option<StopReason>,
@@ -102,14 +102,14 @@ impl ToolRunner {
                     Some(why) if why.requires_rollback() => ToolCallState::Interrupted,
                     _ => ToolCallState::Errored,
                 };
-                let error = self.redact_text(&failure.to_string());
+                let error = self.mask_text(&failure.to_string());
                 (state, failure_output(failure), Some(error))
             }
         };
         ToolCallEnd {
             state,
             output: output.map(|mut it| {
-                self.secrets.hide_answer(&mut it);
+                self.secrets.mask_answer(&mut it);
                 it
             }),
             error,
@@ -118,9 +118,9 @@ impl ToolRunner {
     }
 
     /// Masks secrets in text from a tool. The text may quote a file and cut it off.
-    fn redact_text(&self, text: &str) -> String {
-        let hidden = self.secrets.hide(text);
-        self.secrets.hide_parts(&hidden).into_owned()
+    fn mask_text(&self, text: &str) -> String {
+        let hidden = self.secrets.mask(text);
+        self.secrets.mask_parts(&hidden).into_owned()
     }
 
     /// Records that a call ran but did not do what its actor needed, and creates a checkpoint.
