@@ -52,6 +52,8 @@ impl BlobFiles {
             sync_folder(data_directory)?;
         }
         // The existing file may have been damaged, so its content is compared.
+        // A reader may open the file at any moment, so an existing one is replaced by a rename,
+        // never written in place (law 10).
         if !fs::read(path).is_ok_and(|found| found == bytes) {
             // Two stagings of one blob in one process must not share a temporary file.
             let thread = format!("{:?}", std::thread::current().id());
@@ -104,6 +106,8 @@ impl BlobFiles {
             for file in files {
                 // Another process may collect at the same time, so a missing file is not an error.
                 let facts = fs::metadata(&file.path);
+                // The age is read again under the lock: a staging may have touched the file since
+                // it was listed.
                 if facts.is_ok_and(|facts| modified_at(&facts).is_ok_and(|at| at < cutoff)) {
                     removed += u64::from(fs::remove_file(&file.path).is_ok());
                 }
@@ -148,5 +152,7 @@ impl BlobFiles {
 
 fn modified_at(facts: &fs::Metadata) -> io::Result<Timestamp> {
     let age = facts.modified()?.duration_since(std::time::UNIX_EPOCH);
+    // A file dated before 1970 counts as old as possible; a sweep still removes it only if no row
+    // needs it.
     Ok(Timestamp::default().after(age.unwrap_or_default()))
 }

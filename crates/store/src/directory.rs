@@ -52,6 +52,8 @@ impl DataDirectory {
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
             create_private_folder(path).map_err(|e| map_io_error(path, &e))?;
+            // A relative path of one part has an empty parent, which cannot be opened; it means the
+            // current folder.
             let parent = path
                 .parent()
                 .filter(|parent| !parent.as_os_str().is_empty());
@@ -82,6 +84,8 @@ impl DataDirectory {
             .load_or_create_node(&path, ids)
             .map_err(|e| map_io_error(&path, &e))?;
         // The machine id is confidential: only a hash of it is exposed.
+        // Without a machine id every machine hashes the same empty text; the random part still
+        // distinguishes directories.
         let machine = fs::read("/etc/machine-id").unwrap_or_default();
         let machine = blake3::hash(&machine).to_hex();
         Ok(format!("{own}@{}", &machine.as_str()[..12]))
@@ -143,6 +147,7 @@ pub fn file_system_type(table: &[u8], path: &Path) -> Option<String> {
 
 /// Returns the mount point (unescaped) and the file system type of one line.
 fn parse_mount(line: &[u8]) -> Option<(Vec<u8>, String)> {
+    // The fields after the mount options vary in number and end with a dash; the type follows it.
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let mount_point = unescape_octal(fields.get(4)?);
     let dash = fields.iter().position(|field| *field == b"-")?;

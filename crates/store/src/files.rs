@@ -34,6 +34,8 @@ pub(crate) fn replace(path: &Path, temporary: &Path, content: &[u8]) -> io::Resu
         .mode(0o600)
         .open(temporary)?;
     file.write_all(content)?;
+    // The content must be on the disk before the name refers to it; otherwise a power failure can
+    // leave an empty file under the name.
     file.sync_all()?;
     std::fs::rename(temporary, path)?;
     match path.parent() {

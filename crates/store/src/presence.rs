@@ -91,6 +91,7 @@ impl ProcessPresence {
             // A process that is just registering may not hold its lock yet. Removing its file under
             // the exclusive lock is safe, because it checks afterwards that its file still exists
             // (see `create_lock_file`).
+            // The file may have been removed since it was listed.
             let Ok(file) = File::open(&path) else {
                 continue;
             };
@@ -123,6 +124,8 @@ impl Liveness for ProcessPresence {
     }
 
     fn keep_lock_file(&self) {
+        // Relaxed is enough: the flag guards no other memory, and the process reads it when it
+        // ends.
         self.keep_lock_file.store(true, Ordering::Relaxed);
     }
 }
@@ -175,6 +178,7 @@ fn read_process_info(path: &Path) -> Option<ProcessInfo> {
     let mut text = String::new();
     File::open(path)
         .ok()?
+        // Foreign content must not fill memory; a description is far shorter.
         .take(4096)
         .read_to_string(&mut text)
         .ok()?;

@@ -34,6 +34,8 @@ pub(crate) struct StoreTask {
 impl StoreTask {
     /// Runs the work. A panic in it becomes an error of that task only.
     pub(crate) fn run(&self, session: &mut StoreSession<'_>) -> TaskResult {
+        // Unwind safety is asserted because the transaction of a panicking task is rolled back, so
+        // no half-made state is seen.
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(session)));
         let outcome = outcome.unwrap_or_else(|_| {
             let error = StoreError::internal("a transaction panicked and was undone");
@@ -51,6 +53,7 @@ impl StoreTask {
     pub(crate) fn send_result(self, outcome: TaskResult) {
         let Self { work, reply, .. } = self;
         drop(work);
+        // The caller may have given up waiting; the write is durable all the same.
         let _ = reply.send(outcome);
     }
 

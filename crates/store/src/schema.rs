@@ -158,6 +158,8 @@ pub(crate) fn migration_script(dialect: SqlDialect, from: i64) -> String {
     }
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
         script.push_str(&dialect.translate_migration(migration.sql));
+        // The index belongs to tables of the first migration; later migrations of an existing
+        // database must not create it again.
         if migration.version == 1 {
             script.push_str(dialect.postlude());
         }

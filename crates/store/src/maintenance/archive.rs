@@ -60,6 +60,8 @@ impl PartialFile {
     /// Gives the file its final name. Fails if that name exists.
     fn persist(self, path: &Path) -> io::Result<()> {
         match std::fs::hard_link(&self.0, path) {
+            // A hard link fails if the name exists, so a file that appears at the last moment is
+            // not replaced; a rename would replace it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
             // The file system has no hard links, so checking before the rename is the best
             // available.
@@ -169,6 +171,8 @@ impl BackupReader {
             Ok(())
         })?;
         let manifest = manifest.ok_or_else(|| damaged_file_error(path, "it has no manifest"))?;
+        // Checked before the members are compared, so that a newer backup is reported as such and
+        // not as damaged.
         if manifest.format > FORMAT || manifest.schema > crate::schema::NEWEST_VERSION {
             return Err(StoreError::Newer {
                 place: path.display().to_string(),
@@ -243,6 +247,7 @@ fn visit_members(path: &Path, visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>
             return Err(damaged_file_error(path, format!("{name} is too large")));
         }
         let mut content = Vec::new();
+        // The declared size is checked first: the content is read into memory as a whole.
         entry
             .read_to_end(&mut content)
             .map_err(|e| unreadable_error(path, &e))?;

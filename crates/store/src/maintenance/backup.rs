@@ -27,6 +27,8 @@ pub struct BackupReport {
 impl Database {
     /// Writes everything to the new file `path`. Never overwrites an existing file.
     pub async fn backup(&self, path: &Path, progress: ProgressCallback) -> Result<BackupReport> {
+        // An early answer for the usual mistake; `PartialFile::persist` is the check that cannot
+        // race.
         if path.exists() {
             return Err(file_exists_error(path));
         }
@@ -53,6 +55,8 @@ pub(super) fn write_backup(
     progress: &ProgressCallback,
 ) -> Result<BackupManifest> {
     let at = session.now()?;
+    // Held until the archive is written: a sweep could otherwise delete the file of a blob that the
+    // snapshot still names.
     let _files = lock_blob_files(session)?;
     let mut writer = BackupWriter::create(path, at)?;
     let mut unreadable_blobs = BTreeSet::new();
@@ -136,6 +140,8 @@ fn write_blobs(
             let content = match session.blob(&hash) {
                 Ok(content) => content.ok_or_else(|| StoreError::internal("a blob vanished"))?,
                 // A damaged blob must not prevent the rest from being saved.
+                // After a failed statement the transaction is unusable, so then the error is not
+                // about the blob.
                 Err(StoreError::Corrupt { .. }) if session.failure().is_none() => {
                     unreadable.insert(hash.to_string());
                     continue;

@@ -60,6 +60,8 @@ impl Database {
                 break part.cutoff;
             }
         };
+        // Files are listed after the rows are deleted, so one collection also removes the files of
+        // its own blobs.
         let (files, store) = self.find_stray_files(cutoff, EXISTING_BLOB).await?;
         taken.stray_files = match store {
             Some(store) => store.remove(&files, cutoff)?,
@@ -171,6 +173,8 @@ fn collect_batch(session: &mut StoreSession<'_>, retention: Retention) -> Result
         ),
         params![now.before(retention.operations)],
     )?;
+    // The rows are summed before they are deleted; the order is fixed so that both statements
+    // select the same ones.
     let some = format!(
         "SELECT hash, size FROM {UNREFERENCED_BLOBS} ORDER BY hash LIMIT {BLOBS_PER_BATCH}"
     );
@@ -196,6 +200,7 @@ fn collect_batch(session: &mut StoreSession<'_>, retention: Retention) -> Result
         operations,
         blobs,
         blob_bytes: u64::try_from(bytes).unwrap_or(0),
+        // A full batch may have left rows behind, so another one follows.
         is_last: operations < OPERATIONS_PER_BATCH
             && blobs < BLOBS_PER_BATCH
             && chunks < BLOBS_PER_BATCH,

@@ -103,6 +103,8 @@ pub fn restore(
     existing: &ExistingDataPolicy,
     progress: &ProgressCallback,
 ) -> Result<RestoreReport> {
+    // The whole backup is read and checked before the database is locked, so a damaged one costs
+    // other processes nothing.
     let reader = BackupReader::open(path)?;
     let directory = &target.options.directory;
     let mut set_aside = None;
@@ -191,6 +193,7 @@ impl Loader<'_> {
                 Some(saved_to.clone())
             }
         };
+        // Rows go in the reverse order of insertion, dependants first.
         for table in crate::schema::TABLES.iter().rev() {
             session.execute(&format!("DELETE FROM {table}"), &[])?;
         }
@@ -242,6 +245,8 @@ impl Loader<'_> {
         dialect: SqlDialect,
     ) -> Result<()> {
         backfill_rows(session, reader.manifest.schema)?;
+        // The holders belong to the time of the backup. The epochs stay, so no lease from then
+        // passes a fence (law 5).
         session.execute("UPDATE runs SET owner = NULL", &[])?;
         session.execute("UPDATE locks SET owner = NULL, holds = 0", &[])?;
         if let Some(sql) = dialect.advance_event_sequence() {
@@ -263,6 +268,8 @@ impl Loader<'_> {
         let staging = match self.files {
             _ if content.len() <= INLINE_MAXIMUM => Staging::Inline(content.into()),
             Some(files) => {
+                // The file is durable before its row can be; if the transaction is rolled back, the
+                // file is garbage for a collection.
                 files.stage(&hash, content, &*self.target.options.clock)?;
                 Staging::File
             }

@@ -354,6 +354,8 @@ impl Table {
             String::new()
         } else {
             let marks: Vec<String> = (1..=self.key_columns).map(|n| format!("?{n}")).collect();
+            // A row comparison continues after the last key, so pages stay fast at any depth;
+            // OFFSET would read all rows before.
             format!("WHERE ({key}) > ({})", marks.join(", "))
         };
         let sql = format!(
@@ -429,6 +431,7 @@ fn value_from_json(json: Json) -> Option<SqlValue> {
     match json {
         Json::Null => Some(SqlValue::Null),
         Json::String(text) => Some(SqlValue::Text(text)),
+        // Integers first: a real would lose digits of large ones.
         Json::Number(number) => number
             .as_i64()
             .map(SqlValue::Integer)

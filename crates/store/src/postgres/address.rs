@@ -44,10 +44,13 @@ impl Address {
             Encryption::Prefer => SslMode::Prefer,
             Encryption::Require | Encryption::VerifyFull => SslMode::Require,
         });
+        // Without a timeout an unreachable host blocks the thread for as long as the system
+        // retries, which is minutes.
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(10));
         }
         let name: String = format!("{command} (pid {})", std::process::id());
+        // The server cuts application names after 63 bytes.
         config.application_name(name.chars().take(63).collect::<String>().as_str());
         Ok(Self {
             config,
@@ -115,6 +118,7 @@ fn parse_encryption(mode: &str) -> Result<Encryption> {
         "disable" => Ok(Encryption::Disable),
         "allow" | "prefer" => Ok(Encryption::Prefer),
         "require" => Ok(Encryption::Require),
+        // Stricter than libpq: `verify-ca` does not check the host name there.
         "verify-ca" | "verify-full" => Ok(Encryption::VerifyFull),
         other => Err(malformed_address(format!(
             "sslmode `{other}` is unknown (disable, prefer, require, verify-full)"

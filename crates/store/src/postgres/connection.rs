@@ -203,7 +203,10 @@ pub(super) fn map_postgres_error(location: &str, error: &postgres::Error) -> Sto
         };
     };
     match code.code() {
+        // Serialization failure and deadlock: the server rolled the transaction back, and a retry
+        // can succeed.
         "40001" | "40P01" => StoreError::Unavailable { reason },
+        // Our `lock_timeout` ended the wait for a lock.
         "55P03" => StoreError::InUse {
             holders: vec![reason],
         },

@@ -58,6 +58,7 @@ impl Postgres {
             let tasks = Arc::new(Mutex::new(tasks));
             for _ in 0..count {
                 let mut worker = worker::PostgresWorker::new(Arc::clone(&address), dirty.clone());
+                // The connection that checked the schema is reused by the first worker.
                 worker.set_connection(first.take());
                 threads.push(worker.spawn(name, Arc::clone(&tasks), Arc::clone(hints))?);
             }
@@ -103,6 +104,8 @@ impl StoreBackend for Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
+        // Closing the queues ends the workers after the submitted tasks; their senders then end the
+        // notifier.
         self.writers = None;
         self.readers = None;
         join_threads(self.threads.drain(..));

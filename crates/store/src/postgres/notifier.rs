@@ -28,6 +28,7 @@ pub(super) fn spawn_notifier(address: Arc<Address>, marks: Receiver<()>) -> Resu
     super::spawn("store-notifier", move || {
         let mut connection: Option<PostgresConnection> = None;
         while marks.recv().is_ok() {
+            // All commits since the last notification share one.
             while marks.try_recv().is_ok() {}
             if connection.is_none() {
                 connection = PostgresConnection::open(&address).ok();
@@ -37,6 +38,8 @@ pub(super) fn spawn_notifier(address: Arc<Address>, marks: Receiver<()>) -> Resu
                 tracing::debug!("a notification could not be sent");
                 connection = None;
             }
+            // Commits during this pause are marks in the queue, so a busy writer costs at most one
+            // notification per interval.
             std::thread::sleep(NOTIFY_INTERVAL);
         }
     })
@@ -63,6 +66,7 @@ fn listen(address: &Address, hints: &Weak<watch::Sender<u64>>) -> Result<()> {
     let channel = rows.first().map(|row| row.text(0)).transpose()?;
     connection.batch(&format!("LISTEN {}", channel.unwrap_or_default()))?;
     let location = connection.location().to_owned();
+    // The store is held only for one wait, so that it can be dropped while this thread listens.
     while let Some(hints) = hints.upgrade() {
         let mut notifications = connection.client().notifications();
         let mut turn = notifications.timeout_iter(LISTEN_TIMEOUT);

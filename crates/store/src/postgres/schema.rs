@@ -33,16 +33,21 @@ pub(super) fn open_current(address: &Address) -> Result<PostgresConnection> {
     let started = Instant::now();
     loop {
         connection.batch("SET lock_timeout = '30s'")?;
+        // The shared lock is taken before the schema is inspected: no process can migrate or
+        // restore between the check and the use.
         lock_schema(&mut connection, lock_call!("pg_advisory_lock_shared"))?;
         if inspect(&mut connection)? == SchemaState::Current {
             connection.batch("SET lock_timeout = 0")?;
             return Ok(connection);
         }
+        // Two processes that both kept their shared lock could never get the exclusive one.
         connection.query(lock_call!("pg_advisory_unlock_shared"), &[])?;
         // Several processes may arrive here at once. One migrates; the others check again, because
         // the finished ones keep their shared lock while they run.
         if try_lock_exclusive(&mut connection)? {
             let migrated = migrate(&mut connection);
+            // Unlocked even after a failed migration: this session lives on, and its lock would
+            // block every other process.
             connection.query(lock_call!("pg_advisory_unlock"), &[])?;
             migrated?;
         } else if started.elapsed() < LOCK_TIMEOUT {
@@ -94,6 +99,7 @@ fn lock_schema(connection: &mut PostgresConnection, call: &str) -> Result<()> {
 }
 
 fn lock_holders(connection: &mut PostgresConnection) -> Result<Vec<String>> {
+    // `pg_locks` shows the object as unsigned, `hashtext` returns it signed.
     let rows = connection.query(
         "SELECT DISTINCT activity.application_name || coalesce(' at ' || activity.client_addr, '') \
          FROM pg_locks lock JOIN pg_stat_activity activity ON activity.pid = lock.pid \
@@ -116,6 +122,7 @@ fn inspect(connection: &mut PostgresConnection) -> Result<SchemaState> {
 
 fn migrate(connection: &mut PostgresConnection) -> Result<()> {
     connection.batch("BEGIN")?;
+    // Inspected again inside the transaction: another process may have migrated since.
     let migrated = inspect(connection).and_then(|condition| match condition {
         SchemaState::Current => Ok(()),
         SchemaState::Behind { from } => {

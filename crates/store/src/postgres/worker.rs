@@ -46,6 +46,8 @@ impl PostgresWorker {
     ) -> Result<JoinHandle<()>> {
         super::spawn(name, move || {
             loop {
+                // One idle worker waits in `recv` with the mutex held; the others wait for the
+                // mutex, so each task goes to exactly one.
                 let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(task) = next else { return };
                 let outcome = self.run(&task);
@@ -99,9 +101,12 @@ impl PostgresWorker {
         })?;
         let mut session = StoreSession::new(connection, None);
         let outcome = task.run(&mut session);
+        // A clone, because the session borrows the connection that ends the transaction.
         let failure = session.failure().cloned();
         let end = match (task.mode, &outcome) {
             (TransactionMode::Write, Ok(_)) => connection.batch("COMMIT"),
+            // A failed task is rolled back even if its statements succeeded: it must leave nothing
+            // behind.
             _ => connection.batch("ROLLBACK"),
         };
         // A temporary failure, even one that the closure swallowed, is a failed attempt rather than

@@ -93,6 +93,8 @@ impl Actions for StoreSession<'_> {
         if used == 1 {
             return Ok(());
         }
+        // Zero updated rows have several causes, and the next step of the user depends on which it
+        // was.
         Err(unusable_action_error(self, action)?)
     }
 

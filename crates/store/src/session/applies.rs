@@ -14,6 +14,8 @@ const COLUMNS: &str = "body, number, version";
 impl Applies for StoreSession<'_> {
     fn insert_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
         self.lock_plan_stream(apply.plan_id)?;
+        // A partial unique index allows one unfinished attempt per plan; `DO NOTHING` without a
+        // target covers it and the id.
         let row = self.find(
             "INSERT INTO applies (id, plan_id, number, state, body, version) VALUES (?1, ?2, \
              (SELECT coalesce(max(number), 0) + 1 FROM applies WHERE plan_id = ?2), \
@@ -79,6 +81,8 @@ impl Applies for StoreSession<'_> {
             return Ok(apply.version + 1);
         }
         let found = self.apply(apply.id)?;
+        // The version still matches, so only the condition on the state can have refused the
+        // update.
         if found.version == apply.version {
             let reason = format!("is {} and cannot become {}", found.state, apply.state);
             return Err(StoreError::Refused {

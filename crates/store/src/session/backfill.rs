@@ -12,6 +12,7 @@ const PAGE: i64 = 500;
 
 /// Updates the rows of schema `from` after the tables were changed. Idempotent.
 pub(crate) fn backfill_rows(session: &mut StoreSession<'_>, from: i64) -> Result<()> {
+    // Schema 1 lacks these columns; from 2 on every writer fills them.
     if from == 1 {
         for_each_body(session, "actions", backfill_action)?;
         for_each_body(session, "plans", backfill_plan)?;

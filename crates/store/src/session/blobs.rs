@@ -36,6 +36,8 @@ impl Blobs for StoreSession<'_> {
             "chunks" => read_chunks(self, hash)?,
             _ => read_blob_file(self, hash)?,
         };
+        // Verified at every read, because plans trust a blob by its hash and stored content can be
+        // altered.
         if BlobHash::of(&content) != *hash {
             return Err(StoreError::Corrupt {
                 path: format!("blob {hash}").into(),
@@ -67,6 +69,7 @@ pub(crate) fn insert_blob_row(
         Staging::Chunks => ("chunks", Param::Null),
     };
     let size = i64::try_from(size).map_err(StoreError::internal)?;
+    // Equal hashes mean equal content, so the existing row keeps its place and content.
     session.execute(
         "INSERT INTO blobs (hash, size, place, content, touched_at) \
          VALUES (?1, ?2, ?3, ?4, now_micros()) \
@@ -88,6 +91,7 @@ pub(crate) fn put_chunks(
     bytes: &[u8],
 ) -> Result<()> {
     for (number, chunk) in (0_i64..).zip(bytes.chunks(CHUNK_SIZE)) {
+        // An existing chunk is written again, so that a damaged one is repaired.
         session.execute(
             "INSERT INTO blob_chunks (hash, number, content, touched_at) \
              VALUES (?1, ?2, ?3, now_micros()) \

@@ -30,6 +30,8 @@ impl Decisions for StoreSession<'_> {
 
     fn insert_decisions(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<Vec<i64>> {
         self.lock_plan_stream(plan)?;
+        // Checked under the lock of the stream, so that no other transaction adds or removes
+        // decisions in between.
         check_parents(self, plan, decisions)?;
         let mut sequences = Vec::with_capacity(decisions.len());
         for piece in split_batches(decisions) {
@@ -46,6 +48,8 @@ impl Decisions for StoreSession<'_> {
                 )
                 .find(|(wanted, stored)| *stored != Some(wanted));
             if let Some((id, _)) = taken {
+                // The caller may handle this error and commit, so this call must leave none of its
+                // rows behind.
                 delete_inserted_decisions(self, plan, &sequences)?;
                 return Err(StoreError::Taken {
                     key: UniqueKey::Id(Entity::Decision),
@@ -186,6 +190,7 @@ impl Decisions for StoreSession<'_> {
             OperationOutcome::Success => (1_i64, 0_i64),
             OperationOutcome::Failure => (0, 1),
         };
+        // One upsert adds to the current counts, so concurrent outcomes are never lost (law 3).
         let row = self.find(
             "INSERT INTO outcomes (operation, successes, failures) VALUES (?1, ?2, ?3) \
              ON CONFLICT (operation) DO UPDATE SET \
@@ -247,6 +252,7 @@ fn insert_batch(
         ]);
     }
     let source = rows.source();
+    // SQLite would parse `ON` after a bare FROM as a join condition; `WHERE true` ends the source.
     let sql = format!(
         "INSERT INTO decisions (plan_id, tail, id, sequence, decision_type, superseded, body) \
          SELECT ?1, column1, column2, column3 + \
@@ -257,6 +263,7 @@ fn insert_batch(
     let stored = session.query(&sql, &rows.params)?;
     let place = |row: &SqlRow| Ok((row.text(0)?, row.integer(1)?));
     let mut stored: Vec<(String, i64)> = stored.iter().map(place).collect::<Result<_>>()?;
+    // RETURNING guarantees no order.
     stored.sort_by_key(|(_, place)| *place);
     Ok(stored)
 }

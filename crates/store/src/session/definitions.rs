@@ -62,6 +62,7 @@ impl DefinitionTable {
         if inserted == 1 {
             return Ok(());
         }
+        // The loser gets a description of the winner (law 3), if that row still exists.
         let sql = format!("SELECT created_at FROM {} WHERE name = ?1", self.table);
         let holder = match session.find(&sql, params![&name])? {
             Some(row) => format!("one of {}", row.time(0)?),

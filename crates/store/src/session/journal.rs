@@ -110,9 +110,11 @@ pub(super) fn lock_stream(
     session: &mut StoreSession<'_>,
     id: &str,
 ) -> Result<(StreamHead, Timestamp)> {
+    // Streams exist after the first event, so the usual case is one statement.
     if let Some(row) = session.find(LOCK_STREAM, params![id])? {
         return Ok((head_from_row(&row)?, row.time(2)?));
     }
+    // A concurrent creator may win; the loser then waits for its row in the second SELECT.
     session.execute(
         "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
          ON CONFLICT (id) DO NOTHING",

@@ -26,6 +26,7 @@ impl LockRecords for StoreSession<'_> {
         let dead = request.dead_holder.map(|(owner, _)| owner.to_string());
         // The lock is re-entrant: the owner of an unexpired lock acquires it once more. Anything
         // else is a new holder.
+        // A shorter inner acquisition must not shorten the lifetime of the outer one.
         let granted = self.find(
             "INSERT INTO locks (name, owner, node, epoch, holds, acquired_at, expires_at) \
              VALUES (?1, ?2, ?5, 1, 1, ?3, ?4) \

@@ -88,6 +88,8 @@ impl StoreSession<'_> {
         lookup: &IdLookup,
         fragment: &IdFragment,
     ) -> Result<Vec<SqlRow>> {
+        // Ranges over the id and the reversed id use indexes; LIKE with a leading wildcard could
+        // not.
         let sql = format!(
             "SELECT {} FROM {} WHERE (id >= ?1 AND id < ?2) OR (tail >= ?3 AND tail < ?4) \
              OR ({SHOWN_ID} >= ?1 AND {SHOWN_ID} < ?2) ORDER BY id LIMIT {MAX_CANDIDATES}",

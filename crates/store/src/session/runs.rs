@@ -23,6 +23,8 @@ impl Runs for StoreSession<'_> {
         {
             return Ok(RunClaimOutcome::NoSlot { running });
         }
+        // The row exists from here on, so the claim is one conditional UPDATE, which waits for a
+        // concurrent one (law 3).
         self.execute(
             "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
              VALUES (?1, ?2, NULL, ?3, 0, 0, ?4, 0) ON CONFLICT (plan_id) DO NOTHING",
@@ -213,6 +215,7 @@ fn find_slot_holders(
     );
     let rows = session.query(&sql, params![&claim.node, now, claim.plan.to_string()])?;
     let mut running: Vec<Holder> = rows.iter().map(holder_from_row).collect::<Result<_>>()?;
+    // An owner proven dead occupies no slot, even before its lease expires.
     running.retain(|run| !claim.dead_owners.contains(&(run.owner, run.epoch)));
     Ok((running.len() >= limit as usize).then_some(running))
 }
@@ -259,6 +262,7 @@ fn holder_from_row(row: &SqlRow) -> Result<Holder> {
 fn pending_condition(kinds: &[MessageKind]) -> String {
     let words: Vec<String> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     let words = if words.is_empty() {
+        // `IN ()` is no valid SQL on PostgreSQL; NULL matches nothing.
         "NULL".to_owned()
     } else {
         words.join(", ")

@@ -257,6 +257,7 @@ impl ToolCalls for StoreSession<'_> {
                 ChangesetState::Open.as_str(),
             ],
         )?;
+        // Closing twice has the same result; only a changeset that does not exist is an error.
         if closed == 0 {
             self.changeset(id)?;
         }

@@ -158,6 +158,7 @@ impl Validations for StoreSession<'_> {
         summary: &ValidationSummary,
     ) -> Result<()> {
         self.lock_plan(plan)?;
+        // A repeated round replaces its result, so storing it twice does no harm.
         self.execute(
             "INSERT INTO validation_runs (plan_id, attempt, round, summary, stored_at) \
              VALUES (?1, ?2, ?3, ?4, now_micros()) \

@@ -27,6 +27,7 @@ pub(crate) struct SqliteConnection {
 impl SqliteConnection {
     /// Opens an existing database file for writing. Each commit is synced to disk.
     pub(crate) fn writer(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
+        // Each connection belongs to one thread, so SQLite needs no mutex of its own.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Self::open(path, flags, clock)
     }
@@ -166,6 +167,7 @@ fn value_from_sqlite(value: ValueRef<'_>) -> SqlValue {
 fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
+        // A full disk gets its own error: its remedy is `gc`, not a retry.
         Some(ErrorCode::DiskFull) => StoreError::Full { path, reason },
         // A damaged length field makes SQLite request more memory than is available.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::OutOfMemory) => {
@@ -177,6 +179,7 @@ fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse {
             holders: vec![format!("a foreign program has {} locked", path.display())],
         },
+        // The operation id makes a retry safe, whatever reached the disk (law 12).
         Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable { reason },
         _ => StoreError::Internal { reason },
     }

@@ -61,6 +61,7 @@ impl Sqlite {
         let mut reader_threads = Vec::new();
         let mut first = Some(first);
         for _ in 0..READERS {
+            // The connection that checked the schema is reused by the first reader.
             let reader = reader::SqliteReader::new(path.clone(), Arc::clone(clock), files.clone());
             reader_threads.push(reader.spawn(Arc::clone(&tasks), first.take())?);
         }

@@ -43,6 +43,7 @@ impl SqliteReader {
                 match self.run(&task) {
                     Ok(outcome) => task.send_result(outcome),
                     Err(error) => {
+                        // Its transaction may still be open; a new connection starts clean.
                         self.connection = None;
                         task.send_error(error);
                     }
@@ -58,6 +59,7 @@ impl SqliteReader {
         let Some(connection) = self.connection.as_mut() else {
             return Err(cleveragents_ports::StoreError::internal("no connection"));
         };
+        // Without a transaction each statement would see its own snapshot.
         connection.execute_cached("BEGIN")?;
         let outcome = task.run(&mut StoreSession::new(connection, Some(&self.files)));
         connection.execute_cached("ROLLBACK")?;

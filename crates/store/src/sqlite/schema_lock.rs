@@ -92,6 +92,8 @@ pub(super) fn open_current(
     let location = path.display().to_string();
     let started = Instant::now();
     loop {
+        // The shared lock is taken before the schema is inspected: no process can migrate or
+        // restore between the check and the use.
         let shared = SchemaLock::shared(directory, presence)?;
         if path.exists() {
             let mut connection = SqliteConnection::reader(&path, clock)?;
@@ -100,6 +102,7 @@ pub(super) fn open_current(
                 return Ok((shared, connection));
             }
         }
+        // Two processes that both kept their shared lock could never get the exclusive one.
         drop(shared);
         // Several processes may arrive here at once. One migrates; the others check again, because
         // the finished ones keep their shared lock while they run.
@@ -167,6 +170,7 @@ fn check_health(mut connection: SqliteConnection, path: &Path) -> Result<SqliteC
 /// The caller must hold the schema lock exclusively.
 fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<SqliteConnection> {
     let path = directory.database();
+    // Created here with mode 0600; SQLite would create it with the mode of the umask.
     drop(open_private(&path).map_err(|e| map_io_error(&path, &e))?);
     let mut connection = SqliteConnection::writer(&path, clock)?;
     connection.batch("PRAGMA journal_mode = WAL")?;
@@ -178,6 +182,7 @@ fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<Sq
 fn move_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<PathBuf> {
     let path = directory.database();
     let mark = clock.now().as_micros();
+    // The database file goes last: a log left beside a new database file would be replayed into it.
     for suffix in ["-wal", "-shm", ""] {
         let from = with_suffix(&path, suffix);
         if from.exists() {
@@ -196,6 +201,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// Migrates the schema in one transaction. The caller must hold the database exclusively.
 pub(super) fn migrate(connection: &mut SqliteConnection, location: &str) -> Result<()> {
+    // IMMEDIATE takes the write lock at once; a later upgrade from a read lock could fail as busy.
     connection.batch("BEGIN IMMEDIATE")?;
     let migrated = migrate_in_transaction(connection, location);
     match migrated {

@@ -167,6 +167,8 @@ impl SqliteWriter {
         if let Some(location) = &self.location {
             location.check()?;
         }
+        // IMMEDIATE takes the write lock before the first task, so no task fails half-way for lack
+        // of it.
         self.ensure_connected()?.execute_cached("BEGIN IMMEDIATE")
     }
 
@@ -206,6 +208,8 @@ impl SqliteWriter {
                 })
                 .unwrap_or_else(|error| Err(StoreJobError::Store(error))),
         };
+        // On a full disk SQLite rolls the whole transaction back, so earlier tasks of the batch are
+        // undone, too.
         if !connection.in_transaction() {
             let error = StoreError::unavailable("the database rolled the transaction back");
             return (outcome, Err(error));

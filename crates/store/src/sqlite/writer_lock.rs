@@ -53,6 +53,7 @@ impl WriterLock {
     }
 
     fn acquire_within(&self, limit: Duration) -> Result<WriterLockGuard<'_>> {
+        // The free lock is taken without a thread; only waiting needs one.
         match self.file.try_lock() {
             Ok(()) => return Ok(WriterLockGuard::Immediate(&self.file)),
             Err(std::fs::TryLockError::WouldBlock) => {}
@@ -113,6 +114,8 @@ impl LockWaiter {
         let is_waiting = |state: &mut LockWaiterState| matches!(state, LockWaiterState::Waiting);
         let waited = queue.changed.wait_timeout_while(state, limit, is_waiting);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // From here on the thread finds `Abandoned` and releases the lock itself if it gets it
+        // later.
         match std::mem::replace(&mut *state, LockWaiterState::Abandoned) {
             LockWaiterState::Locked(file) => Ok(Some(file)),
             LockWaiterState::Failed(error) => Err(error),
@@ -140,6 +143,7 @@ fn describe_holder(path: &Path) -> String {
 /// Finds the process that holds a lock on this file: `1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0
 /// EOF`.
 fn parse_lock_holder(locks: &str, inode: u64) -> Option<u32> {
+    // Lines with an arrow are waiters, not holders.
     let held = locks.lines().filter(|line| !line.contains("->"));
     let mut fields = held.map(|line| line.split_whitespace().collect::<Vec<&str>>());
     let found = fields.find(|it| {
