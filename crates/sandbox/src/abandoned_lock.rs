@@ -33,6 +33,7 @@ pub(crate) fn find_lock_owner(lock: &Path, since: i64, repository: &UserReposito
         return LockOwner::Foreign;
     };
     let may_be_ours =
+        // Compared with the time of our own record: a lock from before it cannot be ours.
         found.is_file() && found.uid() == geteuid().as_raw() && found.mtime() >= since;
     if !may_be_ours {
         return LockOwner::Foreign;
@@ -66,6 +67,7 @@ fn has_open(process: &Path, file: &Metadata) -> bool {
 
 /// Returns whether a process is a git that works in this repository and that we did not start.
 fn is_git_in_repository(process: &Path, repository: &UserRepository) -> bool {
+    // Processes end while they are inspected, so an unreadable file counts as empty.
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
     let arguments = read("cmdline");
     let is_git = read("comm").trim_ascii_end() == b"git" && !is_child(process);
@@ -80,6 +82,8 @@ fn is_git_in_repository(process: &Path, repository: &UserRepository) -> bool {
         paths.any(|path| contains(text, path))
     };
     let environment = read("environ");
+    // A git started elsewhere names the repository in its arguments, in a variable such as
+    // `GIT_DIR`, or by its working directory.
     let mut variables = environment.split(|byte| *byte == 0);
     is_named(&arguments)
         || variables.any(|it| it.starts_with(b"GIT_") && is_named(it))

@@ -35,6 +35,7 @@ impl SandboxAccount {
         let groups = UidMap::read("/proc/self/gid_map");
         let numbers = [(FIRST_UID, UID_COUNT), (FIRST_UID_SMALL, UID_COUNT_SMALL)];
         let usable = |(first, count): &(u32, u32)| {
+            // Both maps must have the number: the process changes its user and its group.
             users.contains(*first, *count) && groups.contains(*first, *count)
         };
         let (first, count) = numbers.into_iter().find(usable)?;

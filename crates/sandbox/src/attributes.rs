@@ -58,6 +58,7 @@ impl Attributes {
 
     /// Returns the name of the filter, if the path has one.
     pub(crate) fn filter(&self) -> Option<&str> {
+        // Git reports `-filter` of an attributes file as `unset`.
         self.value(Attribute::Filter).filter(|it| *it != "unset")
     }
 
@@ -90,6 +91,7 @@ impl AutoCrlf {
     pub(crate) fn from_settings(shaping: &[(String, String)]) -> Self {
         let setting = shaping.iter().find(|(key, _)| key == "core.autocrlf");
         match setting.map(|(_, value)| value.to_ascii_lowercase()) {
+            // `input` counts as on, because it normalises what is stored.
             Some(value) if !["false", "no", "off", "0", ""].contains(&value.as_str()) => Self::On,
             _ => Self::Off,
         }

@@ -189,6 +189,8 @@ fn read_changes(
                 .omitted
                 .insert((path.clone(), OmissionReason::Unreadable));
         } else {
+            // Checked before any file is read, because a sparse file takes as long to read as its
+            // size says.
             total = total.saturating_add(stat.size);
             sandbox.limits.check_size(stat.size, total, path)?;
             files.push((path, stat));
@@ -334,6 +336,7 @@ impl CaptureReader<'_> {
             StorableContent::Pointer => {
                 let (file, _) = blobs::open(self.root, path)?;
                 let mut bytes = Vec::new();
+                // One more byte shows that the file is too long for a pointer.
                 file.take(MAX_POINTER_SIZE + 1)
                     .read_to_end(&mut bytes)
                     .map_err(io_error(path_from_bytes(path)))?;

@@ -105,6 +105,7 @@ impl CapturedTree {
         self.entries.apply(change);
         self.tree = tree.clone();
         let length = self.log.length + block.len() as u64;
+        // Rewritten only when it has doubled, so rewriting costs no more than appending did.
         let is_short = length <= (self.log.rewritten_length * 2).max(MAX_SMALL_LOG);
         if is_short && append(path, self.log, &block).map_err(io_error(path))? {
             self.log.length = length;
@@ -117,6 +118,7 @@ impl CapturedTree {
 
 fn rewrite(path: &Path, tree: &TreeId, change: &TreeChange) -> SandboxResult<EntriesLog> {
     let block = encode(None, tree, change);
+    // Not synced: a torn or lost log only means that every file is read again.
     replace_with_sync(path, &block, Sync::No)?;
     let found = path.metadata().map_err(io_error(path))?;
     Ok(EntriesLog {

@@ -121,6 +121,7 @@ fn find_renames<'a>(
 ) -> BTreeMap<&'a Vec<u8>, &'a Vec<u8>> {
     let mut gone: BTreeMap<(ObjectId, bool), Vec<&'a Vec<u8>>> = BTreeMap::new();
     for path in paths {
+        // All empty files have the same content, so they prove no rename.
         let is_empty = contents.get(path).is_none_or(|content| content.size == 0);
         if let (Some(old), None) = (before.files.get(*path), after.files.get(*path))
             && !is_empty

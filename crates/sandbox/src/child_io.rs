@@ -67,6 +67,7 @@ pub(crate) fn communicate(
         // Not reaped yet, so the process id cannot have been reused.
         let _ = kill_process_group(process, Signal::KILL);
     }
+    // Closed before the wait, because a child that reads to the end of its input would never exit.
     drop(pipes.stdin.take());
     pipes.output.status = child.wait()?;
     Ok((ended? == ChildWaitOutcome::InTime).then_some(pipes.output))
@@ -95,6 +96,7 @@ struct Pipes<'a> {
 impl Pipes<'_> {
     /// Transfers bytes until all pipes are closed.
     fn pump(&mut self, until: &WaitDeadline<'_>) -> io::Result<ChildWaitOutcome> {
+        // One thread serves all pipes, so none of them may block it.
         for pipe in self.open_pipes() {
             ioctl_fionbio(pipe, true)?;
         }

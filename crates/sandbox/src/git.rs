@@ -104,6 +104,7 @@ impl Git {
         self.call(None, ["rev-parse", "--path-format=absolute"])
             .arguments(options)
             .directory(folder)
+            // Git reads `safe.directory` only from there.
             .with_user_configuration()
     }
 

@@ -222,14 +222,19 @@ impl GitCall {
                 command
             }
         };
+        // A variable such as `GIT_DIR` would lead git to another repository.
         command.env_clear();
         command.env("PATH", &self.settings.search_path);
+        // Some error messages are recognised by their English text.
         command.env("LC_ALL", "C");
         command.env("GIT_TERMINAL_PROMPT", "0");
+        // Reading must not take the user's index lock.
         command.env("GIT_OPTIONAL_LOCKS", "0");
+        // A partial clone must not fetch objects that it lacks.
         command.env("GIT_NO_LAZY_FETCH", "1");
         // Unlike the setting, this also overrides `protocol.<name>.allow` of a repository.
         command.env("GIT_ALLOW_PROTOCOL", "none");
+        // A replaced object would not be the one that its id names.
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
         match self.config_access {
             ConfigAccess::UserConfiguration => command.env("HOME", &self.settings.home),
@@ -260,6 +265,7 @@ impl GitCall {
         let directory = self.directory.as_ref().or(self.git_dir.as_ref());
         command.current_dir(directory.map_or(Path::new("/"), PathBuf::as_path));
         command.args(&self.options).args(&self.arguments);
+        // A timeout kills git together with its children, by their group.
         command.process_group(0);
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -111,6 +111,7 @@ impl GitRun {
             let writer = scope.spawn(move || write(&mut stdin));
             let complaints = scope.spawn(move || read_stderr(stderr));
             let value = read(&mut stdout);
+            // Closed before the wait, because a git that still writes would never exit.
             drop(stdout);
             let status = watch.reap(&mut child);
             drop(done);

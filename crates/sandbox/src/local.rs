@@ -90,9 +90,11 @@ impl Sandboxes for LocalSandboxes {
 
     fn create(&self, new: &NewSandbox) -> SandboxResult<CreatedSandbox> {
         let layout = Layout::new(&self.root, new.id);
+        // Fails before anything is created if the folder belongs to something else.
         Marker::read(&self.root, new.id)?;
         create_private_folder(&layout.folder)?;
         let _held = lock(&layout.lock())?;
+        // Read again under the lock, because another process may have made the sandbox meanwhile.
         let found = Marker::read(&self.root, new.id)?;
         if let Some(Marker {
             made: Some(made), ..
@@ -102,11 +104,13 @@ impl Sandboxes for LocalSandboxes {
         }
         // A killed call may have left it incomplete: start again from nothing (law 9).
         layout.contents().iter().try_for_each(|path| remove(path))?;
+        // The marker comes first, so that after a kill the folder is recognised as ours.
         let mut marker = Marker::new(new);
         marker.write(&layout)?;
         let made = self.make_sandbox(&layout, &marker)?;
         ownership::make_readable(&layout.git()).map_err(io_error(&layout.git()))?;
         let answer = created_result(&layout, &made);
+        // The confirmation: only now is the sandbox complete (law 9).
         marker.made = Some(made);
         marker.write(&layout)?;
         Ok(answer)

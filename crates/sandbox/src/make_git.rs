@@ -62,6 +62,7 @@ pub(crate) fn make(
             require_objects(&sandbox, &repository, commit.as_ref())?;
             let files = snapshot(&sandbox, &repository, &uncommitted, &mut warnings)?;
             let base = commit.as_ref().map(|commit| commit.id.as_str());
+            // What was only staged is in no commit, and git may collect it.
             sandbox.store.copy_borrowed(&files, base)?;
             let tree = TreeId::new(&files, None)?;
             sandbox.set_attributes(files);

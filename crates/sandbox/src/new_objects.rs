@@ -164,6 +164,7 @@ impl NewObjects {
 
     fn persist_large(&mut self) -> SandboxResult<()> {
         let mut folders = BTreeSet::new();
+        // All contents are durable before the first of them gets its final name (law 10).
         for (path, file, _) in &self.large {
             file.sync_all().map_err(io_error(path))?;
         }

@@ -127,6 +127,7 @@ impl Pack {
                 outcome => outcome.map_err(io_error(&to))?,
             }
         }
+        // The files must be durable before a ref names their objects.
         File::open(&target)
             .and_then(|folder| folder.sync_all())
             .map_err(io_error(&target))?;

@@ -103,6 +103,7 @@ pub(crate) fn delete_locked(
 fn make_writable(repository: &UserRepository, name: &str) -> SandboxResult<()> {
     git_dir_links::check_ref(&repository.common_dir, name)?;
     let lock = repository.common_dir.join(format!("{name}.lock"));
+    // Only our processes write these refs, so a lock of any age may be ours.
     match find_lock_owner(&lock, i64::MIN, repository) {
         LockOwner::Gone => remove(&lock),
         LockOwner::Foreign | LockOwner::Active => Ok(()),

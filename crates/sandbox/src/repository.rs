@@ -244,6 +244,7 @@ impl UserRepository {
     /// Returns tracked and untracked changes, without ignored files.
     pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<UncommittedFile>> {
         let view = RepositoryView::new(self)?;
+        // Without its commit the view would report every file as new.
         if let Some(head) = self.commits(&["HEAD"])?.pop().flatten() {
             view.set_head(&head.id)?;
         }

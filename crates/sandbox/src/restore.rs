@@ -101,6 +101,7 @@ pub(crate) fn record_file_stats(
     for (path, entry) in &mut entries.files {
         let stat = statat(&root, path_from_bytes(path), AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.ok().map(|stat| FileStat::from(&stat));
+        // A file changed in this clock tick could change again without a different stat.
         entry.stat = stat.filter(|stat| stat.changed < now);
     }
     sandbox.captured = Some(CapturedTree::create(

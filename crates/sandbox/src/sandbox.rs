@@ -205,6 +205,7 @@ impl Sandbox for LocalSandbox {
     ) -> SandboxResult<Capture> {
         let _held = self.lock()?;
         let captured = self.with_stop(stop, |this| capture::capture(this, previous, touched))?;
+        // Also at the first capture of a handle, for the packs that earlier processes left.
         if self.captures.is_multiple_of(MANY_PACKS) {
             self.store.index_packs(MANY_PACKS);
         }

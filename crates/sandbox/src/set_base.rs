@@ -65,6 +65,7 @@ fn update_base_ref(
 ) -> SandboxResult<()> {
     let (plan, id) = (sandbox.marker.plan, sandbox.marker.id);
     let _turn = references::lock_repository(&sandbox.locks, repository)?;
+    // In this order one of both refs protects the commit at every moment.
     references::set(repository, &references::base_ref(plan, id), commit)?;
     references::delete_locked(
         &sandbox.locks,

@@ -55,7 +55,6 @@ impl PrivateStore {
         }
     }
 
-    /// Creates an empty repository.
     pub(crate) fn init(&self) -> SandboxResult<()> {
         self.dir.init(self.format)
     }
@@ -93,7 +92,6 @@ impl PrivateStore {
         NewObjects::new(&self.dir, self.format, self.stop.clone())
     }
 
-    /// Fails if the stop signal was given.
     pub(crate) fn check_stop(&self) -> SandboxResult<()> {
         self.stop.check().map_err(SandboxError::Stopped)
     }

@@ -121,7 +121,6 @@ impl<'a> SandboxWalker<'a> {
         self
     }
 
-    /// Walks the whole tree.
     pub(crate) fn walk_all(&mut self) -> SandboxResult<()> {
         self.result.scopes.push(Vec::new());
         self.with_root(|walker, folder_at| walker.walk_folder(folder_at).map(drop))
@@ -239,6 +238,8 @@ impl<'a> SandboxWalker<'a> {
             return Ok(FolderPresence::Nothing);
         };
         if is_dot_git(name) {
+            // The `.git` at the root belongs to the sandbox or to the resource; it is never
+            // content.
             if path != b".git" && folder_at.reach == Reach::All {
                 let why = if name == b".git" {
                     OmissionReason::NestedRepository
@@ -259,6 +260,7 @@ impl<'a> SandboxWalker<'a> {
             FileType::Directory => self.walk_directory(folder_at, name, path),
             FileType::RegularFile | FileType::Symlink => {
                 let untracked = known == TrackedKind::Untracked;
+                // Another plan may just be applied to this folder.
                 if untracked && is_temporary_name(name) {
                     return Ok(FolderPresence::Nothing);
                 }
@@ -335,6 +337,7 @@ impl<'a> SandboxWalker<'a> {
         path: Vec<u8>,
     ) -> SandboxResult<FolderPresence> {
         let ignored = self.is_ignored(folder_at, &path, IgnoreEntryKind::Directory);
+        // Tracked paths are captured even inside an ignored folder.
         if ignored && !self.tracked.has_paths_in(&path) {
             self.result.ignored.push(path);
             return Ok(FolderPresence::Nothing);

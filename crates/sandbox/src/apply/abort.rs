@@ -37,14 +37,17 @@ pub(crate) fn abort(
     known: &ApplyIntent,
     if_gone: MissingTargetPolicy,
 ) -> TargetResult<TargetAbortOutcome> {
+    // Without an intent, preparation did not finish and nothing of the user's was changed.
     if !record.exists() {
         targets.remove(record, &known.resource)?;
         return Ok(TargetAbortOutcome::RolledBack);
     }
     let intent = record.intent()?;
+    // A completed apply is not aborted; the caller reverses it by a commit of its own.
     if let Some(applied) = record.read_done()? {
         return Ok(TargetAbortOutcome::Done(applied));
     }
+    // The user gave up a target that is gone: there is nothing left to restore.
     let is_given_up = if_gone == MissingTargetPolicy::Abandon && is_removed(&intent);
     let mut conflicts = Vec::new();
     if record.has_begun() && !is_given_up {
@@ -60,6 +63,8 @@ pub(crate) fn abort(
         };
     }
     if conflicts.is_empty() {
+        // The mark goes first: after a kill in between, the record counts as prepared, and removing
+        // it again is harmless.
         record.mark_restored()?;
         targets.remove(record, &intent.resource)?;
         return Ok(TargetAbortOutcome::RolledBack);
@@ -105,6 +110,8 @@ fn abort_commit(
         Err(error) => return missing_target_conflict(error, &intent.resource),
     };
     let _lock = targets.lock_repository(&repository)?;
+    // A transaction of a killed git may still hold the branch; the repository lock proves that this
+    // git has ended.
     ref_transaction::release_leftover(&record.ref_locks, &repository, effect)?;
     let run = CommitRun {
         targets,
@@ -134,6 +141,8 @@ fn abort_worktree(
     checkout: &CheckoutEffect,
 ) -> SandboxResult<Vec<Conflict>> {
     let changes = reverse_changes(&run.intent.changes);
+    // The branch may have moved since. What the checked-out commit contains belongs to the user and
+    // is not reversed.
     let head = branches::branch_commit(&locked.worktree.repository, None)?;
     let tip = run.entries_of(head.as_deref())?;
     let store = run.store(&run.effect.new_tree);
@@ -282,6 +291,7 @@ fn abort_files(
 fn abort_patch(record: &LocalApplyRecord, effect: &PatchEffect) -> TargetResult<Vec<Conflict>> {
     let path = path_from_bytes(effect.file.as_bytes());
     if let Some(folder) = path.parent() {
+        // The temporary patch is ours alone, so it needs no comparison.
         remove(&folder.join(format!(".agents-{}-patch", record.id)))?;
     }
     let is_file = match fs::symlink_metadata(path) {

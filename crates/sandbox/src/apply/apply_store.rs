@@ -38,6 +38,7 @@ pub(crate) fn create(
     };
     store.init()?;
     set_alternates(&store, objects)?;
+    // Attributes always come from a tree that the caller names; until then from the empty one.
     store.attributes = store.empty_tree()?;
     Ok(store)
 }
@@ -104,6 +105,8 @@ pub(crate) fn merge(
         return Ok(TreeMerge::Clean(ours.to_owned()));
     }
     let store = with_attributes(store, ours);
+    // Only the trees matter, but `git merge-tree` takes commits. With fixed author and time, equal
+    // trees give equal commits.
     let neutral_author = CommitMetadata {
         name: "CleverAgents".to_owned(),
         email: "agents@localhost".to_owned(),

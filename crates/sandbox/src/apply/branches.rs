@@ -82,6 +82,7 @@ pub(crate) fn branch_state(
     if found == effect.old {
         return Ok(BranchState::Old);
     }
+    // A commit on top of ours means that the apply was complete and the user continued.
     if let Some(found) = &found {
         let command = UserGitCommand::IsAncestor {
             ancestor: &effect.new,

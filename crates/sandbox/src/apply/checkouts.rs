@@ -75,6 +75,7 @@ pub(crate) fn find_checkouts(
             continue;
         };
         let is_known = worktrees.iter().any(|worktree| worktree.root == path);
+        // A `prunable` working tree no longer exists; it cannot be locked and blocks nothing.
         if branch.as_deref() != Some(reference) || is_listed("prunable") || is_known {
             continue;
         }

@@ -89,6 +89,8 @@ pub(crate) fn commit(run: &CommitRun<'_>, lock: &File) -> TargetResult<CommitOut
 impl CommitRun<'_> {
     /// Locks every index and the branch, and checks everything under the locks.
     pub(crate) fn lock_all(&self, lock: &File) -> TargetResult<Result<CommitLocks, LockFailure>> {
+        // After a kill the user may have reset or unlocked something; the apply must not overwrite
+        // that.
         let undone = self.record.marks().filter(|it| !it.is_untouched());
         if undone.is_some() {
             let written = self.written_paths(&self.lock_checkouts_on_branch()?)?;
@@ -97,6 +99,7 @@ impl CommitRun<'_> {
                 written,
             )));
         }
+        // All conflicts are collected before the result, so that the user sees them at once.
         let mut conflicts = self.find_new_checkouts()?;
         let mut worktrees = Vec::new();
         for checkout in &self.effect.checkouts {
@@ -163,6 +166,8 @@ impl CommitRun<'_> {
             BranchState::Old => {
                 branch.commit(&self.record.ref_locks, &self.repository, self.effect)?;
                 self.targets.reached(ApplyStep::BranchMoved);
+                // The indexes are unlocked only after the branch has moved, so that the user's git
+                // cannot commit in between.
                 drop(worktrees);
                 self.targets.reached(ApplyStep::IndexUnlocked);
                 self.finish(&self.effect.new)
@@ -492,6 +497,8 @@ impl CommitRun<'_> {
         let removals = numbered().filter(|(_, change)| change.new.is_none());
         let additions = numbered().filter(|(_, change)| change.new.is_some());
         for (number, change) in removals.chain(additions) {
+            // Leftovers are resolved on every path, also on those that stay: a temporary file of
+            // ours must not remain.
             placer.clean_up_path(number, change)?;
             if !paths.contains(&change.path) || sparse.contains(&change.path) {
                 continue;

@@ -76,6 +76,8 @@ pub(crate) fn commit(
         ResourceType::GitCheckout => Some(UserRepository::find(&targets.git, root)?),
         ResourceType::FsDirectory => None,
     };
+    // Folders are recorded before `begun`, because a commit that was interrupted may have created
+    // some already.
     own_folders::note(record, [&effect.root], &intent.changes)?;
     record.mark_begun(&RepositoryMarks::for_files(repository.as_ref()))?;
     targets.reached(ApplyStep::Started);
@@ -149,6 +151,7 @@ pub(crate) fn write_all_paths(
     let all: Vec<(usize, &PathChange)> = numbered
         .filter(|(_, change)| !skipped.contains(&change.path))
         .collect();
+    // Many single syncs are slow; one sync of the file system has the same effect.
     let sync = if all.len() > BATCH_SYNC_THRESHOLD {
         Sync::No
     } else {
@@ -162,6 +165,7 @@ pub(crate) fn write_all_paths(
     }
     let additions: Vec<_> = all.iter().filter(|(_, it)| it.new.is_some()).collect();
     let outcome = write_additions(placer, &additions, root, sync);
+    // Drafts of paths that were not written would stay beside the user's files.
     if !matches!(&outcome, Ok(conflicts) if conflicts.is_empty()) {
         for (number, change) in additions {
             placer.remove_draft(*number, change)?;
@@ -182,6 +186,8 @@ fn write_additions(
             placer.write_draft(*number, change, sync)?;
         }
     }
+    // All contents must be durable before the first rename, and all renames before the apply counts
+    // as done (law 10).
     if sync == Sync::No {
         sync_all(placer.inspector.root())?;
     }

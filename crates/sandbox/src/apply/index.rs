@@ -42,6 +42,8 @@ pub(crate) struct Index(BTreeMap<Vec<u8>, Vec<IndexEntry>>);
 
 impl Index {
     pub(crate) fn read(repository: &UserRepository) -> SandboxResult<Self> {
+        // In a view, because the configuration in the user's git directory could make git start a
+        // program.
         let view = RepositoryView::new(repository)?;
         let answer = view.call(["ls-files", "-t", "--stage", "-z"]).run()?;
         let mut index = Self::default();
@@ -220,6 +222,7 @@ impl Drop for IndexLock {
 }
 
 fn write_new(path: &Path, content: &[u8]) -> SandboxResult<()> {
+    // A killed call may have left the temporary file; its name contains the apply, so it is ours.
     remove(path)?;
     create_new(path, content).map_err(io_error(path))
 }
@@ -248,6 +251,7 @@ pub(crate) struct IndexEdit<'a> {
 impl IndexEdit<'_> {
     /// Replaces the user's index. The caller must hold its lock. All other entries stay the same.
     pub(crate) fn install(&self, record: &LocalApplyRecord) -> SandboxResult<()> {
+        // The view has a copy of the index, so git's own crash or kill cannot damage the user's.
         let view = RepositoryView::new(self.repository)?;
         let call = view.call(["update-index", "-z", "--index-info"]);
         call.run_with(&self.index_info_lines())?;
@@ -303,6 +307,7 @@ impl IndexEdit<'_> {
 /// copy, because git uses that time to decide which files it must check again.
 fn replace_index_file(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
     let install = || -> io::Result<()> {
+        // A killed call may have left it.
         match fs::remove_file(beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -76,6 +76,8 @@ struct LockedPart {
 
 pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetResult<LockOutcome> {
     let mut apply_locks = BTreeMap::new();
+    // Records are locked before repositories, as in `commit` and `abort`, so the order cannot
+    // cycle.
     for intent in intents {
         apply_locks.insert(
             intent.id,
@@ -169,6 +171,7 @@ impl LocalLocks {
         target: &IntentTarget,
         taken: &mut BTreeSet<PathBuf>,
     ) -> TargetResult<PartLock> {
+        // Another process may have prepared the apply again since this intent was stored.
         if record.intent()? != *intent {
             return Err(TargetError::Superseded { id: intent.id });
         }

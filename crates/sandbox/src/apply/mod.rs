@@ -134,6 +134,7 @@ impl LocalTargets {
         record: &LocalApplyRecord,
         request: &ApplyRequest,
     ) -> TargetResult<PrepareOutcome> {
+        // Masks are checked before anything is staged: a mask must never reach a file of the user.
         let masks = written_masks::find_written_masks(self, request)?;
         if !masks.is_empty() {
             return Ok(PrepareOutcome::Blocked(masks));
@@ -157,6 +158,7 @@ impl LocalTargets {
                 }
             },
         }?;
+        // The intent is written last, so a record with an intent is complete (law 9).
         if let PrepareOutcome::Ready(intent) = &prepared {
             record.write_intent(intent)?;
             self.reached(ApplyStep::IntentWritten);
@@ -210,6 +212,8 @@ impl LocalTargets {
         outcome: TargetResult<CommitOutcome>,
     ) -> TargetResult<CommitOutcome> {
         let outcome = match outcome {
+            // A target that is gone is an outcome, not an error to be retried by every later
+            // command.
             Err(_) if self.is_gone(intent) => target_gone_outcome(intent),
             Err(error) => {
                 record.mark_paused()?;
@@ -223,6 +227,7 @@ impl LocalTargets {
                 self.reached(ApplyStep::DoneRecorded);
                 clean_up(record, intent);
             }
+            // Only if nothing was written may the apply be prepared again from the start.
             CommitOutcome::Stopped(stopped) if has_written_nothing(stopped) => {
                 record.mark_restored()?
             }
@@ -265,6 +270,8 @@ impl LocalTargets {
 
     /// Removes everything stored for an apply. A repository that no longer exists needs no cleanup.
     fn remove(&self, record: &LocalApplyRecord, resource: &AbsolutePath) -> TargetResult<()> {
+        // The pin is removed before the record, because without it no later call would know of the
+        // pin.
         self.unpin(record, resource)?;
         Ok(record.remove()?)
     }
@@ -340,9 +347,13 @@ impl ApplyTargets for LocalTargets {
     fn prepare(&self, request: &ApplyRequest) -> TargetResult<PrepareOutcome> {
         let record = LocalApplyRecord::new(&self.applies, request.id);
         let _lock = self.lock_apply(&record)?;
+        // An apply that has begun keeps its intent: a new one would not match what is already
+        // written.
         if record.has_begun() {
             return Ok(PrepareOutcome::Ready(Box::new(record.intent()?)));
         }
+        // A killed preparation may have installed its pack already; a second one must not leave
+        // two.
         if record.pack.exists() {
             self.unpin(&record, &request.resource)?;
         }
@@ -414,6 +425,7 @@ impl ApplyTargets for LocalTargets {
             let entry = entry.map_err(io_error(&self.applies))?;
             let name = entry.file_name();
             let name = name.to_str().unwrap_or_default();
+            // The lock file of a removed record is listed as well, so that it can be forgotten.
             let name = name.strip_suffix(".lock").unwrap_or(name);
             ids.extend(name.parse::<ApplyId>().ok());
         }

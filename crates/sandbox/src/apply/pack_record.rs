@@ -62,6 +62,7 @@ impl PackRecord {
     /// Leaves the new objects to the user: they are not withdrawn from now on.
     pub(crate) fn hand_over(&self) -> SandboxResult<()> {
         self.release_keep()?;
+        // Removed after the `.keep` file, because only this record names it.
         remove(&self.keep_path)
     }
 
@@ -69,6 +70,7 @@ impl PackRecord {
     pub(crate) fn withdraw(&self) -> SandboxResult<()> {
         if let Some(path) = read_if_exists(&self.keep_path)? {
             pack::withdraw(path_from_bytes(&path), &self.owner.to_string(), self.time())?;
+            // Removed last: after a kill, the withdrawal is repeated from the start (law 9).
             remove(&self.keep_path)?;
         }
         Ok(())

@@ -129,6 +129,7 @@ pub(crate) fn commit(
     record: &LocalApplyRecord,
     effect: &PatchEffect,
 ) -> TargetResult<CommitOutcome> {
+    // Recorded before the first change (law 9).
     record.mark_begun(&RepositoryMarks::default())?;
     targets.reached(ApplyStep::Started);
     let path = path_from_bytes(effect.file.as_bytes());
@@ -174,6 +175,7 @@ fn write(targets: &LocalTargets, record: &LocalApplyRecord, path: &Path) -> Sand
     };
     copy().map_err(io_error(&beside))?;
     targets.reached(ApplyStep::PathWritten);
+    // A plain rename would replace a file that another program created since the check.
     match renameat_with(CWD, &beside, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::EXIST) => {
@@ -187,6 +189,7 @@ fn write(targets: &LocalTargets, record: &LocalApplyRecord, path: &Path) -> Sand
             });
         }
     }
+    // Only then is the rename durable (law 10).
     let folder_file = File::open(folder).map_err(io_error(folder))?;
     folder_file.sync_all().map_err(io_error(folder))?;
     targets.reached(ApplyStep::PathSettled);

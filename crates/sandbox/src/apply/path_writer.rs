@@ -278,6 +278,7 @@ impl<'a> PathWriter<'a> {
         };
         let reason = match placed {
             Ok(()) => None,
+            // Another program created or removed the path after it was checked.
             Err(Errno::EXIST) => Some(ConflictReason::Untracked),
             Err(Errno::NOENT) => Some(ConflictReason::Changed),
             Err(error) => return Err(explain(error)),
@@ -368,6 +369,7 @@ impl<'a> PathWriter<'a> {
         } else {
             Mode::from_raw_mode(0o666)
         };
+        // A file or link that another program placed under this name is never written through.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = openat(
             folder,
@@ -378,12 +380,14 @@ impl<'a> PathWriter<'a> {
         let file = File::from(file.map_err(explain)?);
         let source = open_file(self.source.as_fd(), path).map_err(explain)?;
         let hash = copy(source, &file).map_err(io_failed(path_from_bytes(path)))?;
+        // The staged file may have been damaged since its hash was recorded.
         let expected = new.content.as_ref().map(|content| content.hash.as_str());
         if expected != Some(hash.as_str()) {
             return Err(SandboxError::Malformed {
                 what: format!("the staged content of {} is damaged", change.path),
             });
         }
+        // An existing file keeps its permissions, except for the executable bits, which git tracks.
         let stat = stat_at(self.inspector.root(), path);
         if let Some(stat) = stat.ok().filter(|it| it.kind() == FileType::RegularFile) {
             let mode = permissions(stat.mode, new.mode == EXECUTABLE);
@@ -407,6 +411,7 @@ impl<'a> PathWriter<'a> {
         });
         match moved {
             Ok(()) => {}
+            // Another program has removed it, which is all that the change wanted.
             Err(Errno::NOENT) => return Ok(PathWriteOutcome::Done),
             Err(error) => return Err(explain(error)),
         }

@@ -81,6 +81,7 @@ pub(crate) fn prepare(
     let reference = target.reference.as_deref();
     let (worktrees, mut conflicts) = find_worktrees(targets, repository, reference)?;
     let (old_tree, new_tree) = (target.tree.as_str(), fitted.new_tree.as_str());
+    // Without a working tree only the branch moves, and no file is needed.
     if !worktrees.is_empty() {
         staging::stage(store, record, &mut fitted.changes, old_tree, new_tree)?;
         targets.reached(ApplyStep::Staged);
@@ -245,6 +246,8 @@ fn load_change_input(
             };
             let store = make(&[&users])?;
             let (base, result) = (effect.new_tree.as_str(), effect.old_tree.as_str());
+            // Once the apply is forgotten, nothing pins its objects, and git may have collected
+            // them.
             let is_empty = result == store.attributes;
             if !apply_store::has_object(&store, base)?
                 || !(is_empty || apply_store::has_object(&store, result)?)
@@ -498,11 +501,14 @@ fn make_commit(
     let commit = apply_store::commit(store, tree, parent, &request.commit, signing)?;
     targets.reached(ApplyStep::Committed);
     let mut revisions = format!("{commit}\n");
+    // The user's repository has the parent and everything that it contains.
     if let Some(parent) = parent {
         revisions.push_str(&format!("^{parent}\n"));
     }
     let owner = request.id.to_string();
     let pack = pack::write(store, record.pack.packing(), &revisions, &owner)?;
+    // The record precedes the pack, and the ref the release of `.keep`: at every kill the objects
+    // are protected or can be withdrawn (law 9).
     let _lock = targets.lock_repository(repository)?;
     record
         .pack

@@ -76,6 +76,7 @@ fn merge(
         request.tree.files(),
     );
     let merged = apply_store::merge(&sandbox.store, old, ours, theirs)?;
+    // Parts of the merge may be in commits of the user that are discarded and collected later.
     if let TreeMerge::Clean(tree) = &merged {
         sandbox.store.copy_borrowed(tree, Some(&commit.id))?;
     }

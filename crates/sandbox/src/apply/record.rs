@@ -77,6 +77,7 @@ impl LocalApplyRecord {
         // The intent is removed first, so a partly removed record can no longer be committed.
         self.intent.remove()?;
         remove(&self.folder)?;
+        // Removed last; `lock` notices that the file it waited for is gone.
         remove(&self.folder.with_extension("lock"))
     }
 
@@ -127,6 +128,7 @@ impl LocalApplyRecord {
     /// Records that the user's files change from now on. The marks describe the user's repository
     /// as a kill would leave it. The new objects belong to the user from now on.
     pub(crate) fn mark_begun(&self, marks: &RepositoryMarks) -> SandboxResult<()> {
+        // From `begun` on recovery only completes, so the pack must no longer be withdrawn.
         self.pack.hand_over()?;
         self.begun.write(marks)
     }
@@ -139,6 +141,7 @@ impl LocalApplyRecord {
     /// Records that a started call ended by itself before it was done. Works on a full disk.
     pub(crate) fn mark_paused(&self) -> SandboxResult<()> {
         let path = self.begun.path();
+        // Truncated and not removed: the file still says that the apply has begun.
         match OpenOptions::new().write(true).truncate(true).open(path) {
             Err(error) if !is_not_found(&error) => Err(io_error(path)(error)),
             _ => Ok(()),

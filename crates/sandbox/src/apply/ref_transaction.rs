@@ -81,10 +81,12 @@ impl RefTransaction {
             stdin: Some(stdin),
             stdout: BufReader::new(stdout),
         };
+        // All zeros: the ref must not exist.
         let nothing = "0".repeat(effect.object_format.id_length());
         let old = effect.old.as_deref().unwrap_or(&nothing);
         let (option, name) = match &effect.reference {
             Some(reference) => ("", reference.as_str()),
+            // `no-deref` moves `HEAD` itself and never a branch that was checked out meanwhile.
             None => ("option no-deref\n", "HEAD"),
         };
         let lines = format!(
@@ -93,6 +95,7 @@ impl RefTransaction {
         );
         match transaction.send(&lines, "prepare: ok") {
             Ok(()) => {
+                // With inode and time, so that after a kill exactly these locks are removed.
                 ref_locks.write(&lock_files(repository, effect))?;
                 Ok(Ok(transaction))
             }
@@ -130,6 +133,7 @@ impl RefTransaction {
     fn finish(mut self) -> GitExit {
         drop(self.stdin.take());
         match self.child.wait() {
+            // A git killed by a signal has no exit code and may have left its locks.
             Ok(status) if status.code().is_some() => GitExit::Exited,
             _ => GitExit::Killed,
         }
@@ -250,6 +254,7 @@ fn lock_files(repository: &UserRepository, effect: &CommitEffect) -> Vec<LockFil
 
 /// A lock of another process is temporary. Every other error contains git's own message.
 fn refusal_error(complaint: String) -> TargetError {
+    // Git's message quotes the path of the lock that it could not take.
     let quoted = complaint.split('\'').find(|part| part.ends_with(".lock"));
     match quoted {
         Some(lock) if !is_missing(Path::new(lock)) || complaint.contains("File exists") => {

@@ -80,6 +80,7 @@ impl BubblewrapArguments {
 
     /// Isolates the terminal, processes, shared memory and privileges.
     fn add_namespaces(&mut self, user_namespaces: UserNamespaces, network: Network) {
+        // In a session of its own the command has no terminal into which it could push input.
         self.add(["--die-with-parent", "--new-session"]);
         self.add(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
         self.add(["--unshare-cgroup-try", "--cap-drop", "ALL"]);
@@ -107,6 +108,7 @@ impl BubblewrapArguments {
         // Bubblewrap scans all mounts for each new mount, so the folder with many mounts comes last.
         grants.sort_by_key(|(path, _)| path.starts_with(MANY_MOUNTS));
         let own = OwnFolder::new(bubblewrap, memory, &grants);
+        // The root comes first, because it would cover every earlier mount.
         let is_root = |(path, _): &&(PathBuf, Grant)| path == Path::new("/");
         for (path, _) in grants.iter().filter(is_root) {
             self.add(["--ro-bind"]).add_path(path).add_path(path);

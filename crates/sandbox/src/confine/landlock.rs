@@ -57,12 +57,14 @@ pub(super) fn prepare(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
     };
     let mut created = ruleset(sockets)?.create()?;
     for (path, access) in given {
+        // A path that was removed since it was listed needs no rule.
         let Some((handle, kind)) = open_path(&path) else {
             continue;
         };
         let rights = match kind {
             FileType::Symlink => continue,
             FileType::Directory => access,
+            // The kernel refuses a rule that gives a file the rights of folders.
             _ => access & AccessFs::from_file(MAX_ABI),
         };
         created = created.add_rule(PathBeneath::new(handle, rights))?;

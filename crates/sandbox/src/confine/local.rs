@@ -102,11 +102,13 @@ impl LocalProcesses {
         let mut supervisor = Command::new(&self.settings.program);
         supervisor.args(["__run", "--policy", &policy, "--limits", &limits, "--"]);
         supervisor.args(&command.argv);
+        // The command gets exactly the variables of the settings, because ours may contain keys.
         supervisor.env_clear();
         let variables = self.settings.variables.iter();
         supervisor.envs(variables.map(|(name, value)| (name, value)));
         supervisor.env("HOME", &command.scratch);
         supervisor.env("TMPDIR", &temporary);
+        // The id of the group is part of the process identity.
         supervisor.current_dir("/").process_group(0);
         supervisor.stdin(Stdio::from(control));
         supervisor.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -128,6 +130,7 @@ impl Processes for LocalProcesses {
         let mut supervisor = self.start(command, &policy, theirs.into())?;
         let output = supervisor.stdout.take().zip(supervisor.stderr.take());
         let Some(mark) = read_mark(&supervisor, policy.enforced_by.level()) else {
+            // The closed socket ends the supervisor, which has started nothing yet.
             drop(control);
             let _ = supervisor.wait();
             return Err(start_error("the kernel does not report its start time"));
@@ -320,6 +323,7 @@ impl PreparedCommand for LocalPreparedCommand {
             let stderr = scope.spawn(move || captured_output::read_limited(stderr, limit));
             let supervisor_end = scope.spawn(|| {
                 let supervisor_end = this.wait_for_report();
+                // Set before the wake-up, so that the waiter sees it.
                 ended.store(true, Ordering::SeqCst);
                 stop.wake_waiters();
                 supervisor_end
@@ -365,6 +369,7 @@ fn empty_output() -> TruncatedOutput {
 impl Drop for LocalPreparedCommand {
     fn drop(&mut self) {
         let _ = self.control.shutdown(Shutdown::Both);
+        // The supervisor ends only after every process of the command.
         let _ = self.supervisor.wait();
     }
 }

@@ -74,6 +74,7 @@ fn outermost_closed_folder(path: &Path) -> Option<PathBuf> {
 
 /// Covers `folder` with an empty folder and mounts the granted paths into it.
 fn replace_folder(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
+    // Detached first, because the paths cannot be opened once their folder is covered.
     let mut held: Vec<(&Path, DetachedEntry)> = Vec::new();
     for (path, grant) in inside {
         let is_held = held.iter().any(|(around, _)| path.starts_with(around));

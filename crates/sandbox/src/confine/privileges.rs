@@ -19,6 +19,7 @@ pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()>
     if let Some(account) = account {
         drop_capability_bounds();
         let (user, group) = (account.uid(), account.gid());
+        // The user comes last: without root the groups could no longer be changed.
         set_thread_groups(&[])?;
         set_thread_res_gid(group, group, group)?;
         set_thread_res_uid(user, user, user)?;

@@ -53,6 +53,7 @@ impl Process {
     /// Returns a pidfd of exactly this process, or `None` if it has ended.
     pub(super) fn open_handle(self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        // Checked after opening: if the process is still the same one, the handle is of it.
         (!self.is_gone()).then_some(handle)
     }
 
@@ -161,6 +162,7 @@ fn children(thread: &Path) -> io::Result<Vec<i32>> {
 /// Kills every process marked with this token and waits until all have ended.
 pub(super) fn kill_marked(token: &str) -> io::Result<()> {
     let entry = format!("{VARIABLE}={token}").into_bytes();
+    // A marked process may have started another one before it was killed.
     loop {
         let marked: Vec<Process> = all_processes()
             .into_iter()
@@ -190,6 +192,8 @@ pub(super) fn boot_id() -> io::Result<String> {
 fn parse(pid: i32, text: &str) -> Option<Process> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
+    // `/proc/PID/stat` without pid and name: the parent is field 1, `num_threads` 17, `starttime`
+    // 19.
     Some(Process {
         pid,
         state: match *fields.first()? {

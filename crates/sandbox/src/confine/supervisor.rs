@@ -54,6 +54,8 @@ pub(super) fn supervise(
     request: &ConfineRequest,
     search_path: Option<&OsString>,
 ) -> io::Result<()> {
+    // Set before anything starts, so that every orphan of the command is reparented to this
+    // process.
     set_child_subreaper(Some(getpid()))?;
     let limits = request.limits.as_ref().map(|it| it.limits);
     limits::set_kernel_limits(&limits.unwrap_or_default())?;
@@ -239,6 +241,7 @@ fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
     let (theirs, ours) = streams::input_pipe(request.policy.account)?;
     let mut child = command.stdin(theirs).spawn()?;
     child.stdin = Some(ours);
+    // Our copy of the writing end is closed here; otherwise the report would have no end.
     Ok((child, pipe.map(|(status, _writer)| status)))
 }
 
@@ -299,6 +302,7 @@ fn bubblewrap_report(
     let mut status_bytes = Vec::new();
     status.read_to_end(&mut status_bytes)?;
     Ok(match bubblewrap::exit_code(&status_bytes) {
+        // Linux has 64 signals.
         Some(code @ 129..=192) => Some(SupervisorReport::Signalled(code - 128)),
         Some(code) => Some(SupervisorReport::Exited(code)),
         None => {

@@ -132,6 +132,7 @@ pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Resul
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
     };
+    // A filter returns one error for all its calls, so each error needs a filter of its own.
     for (calls, error) in [
         (socket_calls(sockets)?, libc::EACCES),
         (forbidden_calls(scheduling)?, libc::EPERM),
