@@ -218,6 +218,7 @@ impl HttpModel {
         };
         let vocabulary = match protocol {
             WireProtocol::OpenAi(_) => Vocabulary::for_openai_model(&facts.choice.model),
+            // Its tokenizer is not public, so only an upper bound is known.
             WireProtocol::Anthropic => Vocabulary::Unknown,
         };
         // Users write Anthropic's URL with and without the version.

@@ -80,6 +80,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
+            // Long, because a model reads the whole prompt before its first part.
             first_part: Duration::from_secs(300),
             between_parts: Duration::from_secs(120),
             total: Duration::from_secs(1800),

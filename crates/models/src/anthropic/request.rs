@@ -46,6 +46,7 @@ pub(crate) fn request_body(model: &str, request: &ModelRequest, answer_tokens: u
 
 fn tool_choice(request: &ModelRequest) -> &'static str {
     match (&request.output_schema, request.tool_choice) {
+        // The answer is a call of `TEXT_TOOL`, so the model must call a tool.
         (Some(_), _) | (None, ToolChoice::Required) => "any",
         (None, ToolChoice::Auto) => "auto",
         (None, ToolChoice::None) => "none",
@@ -54,6 +55,7 @@ fn tool_choice(request: &ModelRequest) -> &'static str {
 
 fn tools(request: &ModelRequest) -> Vec<Value> {
     let mut tools: Vec<Value> = match (&request.output_schema, request.tool_choice) {
+        // Without tool calls only the tool of the answer is offered.
         (Some(_), ToolChoice::None) => Vec::new(),
         _ => request.tools.iter().map(tool).collect(),
     };
@@ -64,6 +66,7 @@ fn tools(request: &ModelRequest) -> Vec<Value> {
             "input_schema": schema,
         }));
     }
+    // The mark on the last tool covers all of them.
     if let Some(last) = tools.last_mut() {
         *last = with_cache_control(last.take());
     }
@@ -98,6 +101,7 @@ fn mark_cached_turns(messages: &mut [Value]) {
 /// Returns the system prompt and the turns. Adjacent messages of one role are merged into one turn.
 fn conversation(all: &[ModelMessage]) -> (String, Vec<Value>) {
     let is_system = |message: &&ModelMessage| matches!(message, ModelMessage::System { .. });
+    // The API takes one system prompt, before all turns; a later one becomes a turn of the user.
     let leading = all.iter().take_while(is_system).count();
     let system: Vec<&str> = all[..leading]
         .iter()
@@ -114,6 +118,7 @@ fn conversation(all: &[ModelMessage]) -> (String, Vec<Value>) {
             _ => turns.push((role, blocks)),
         }
     }
+    // The vendor refuses a turn without content.
     let with_content = turns.into_iter().filter(|(_, blocks)| !blocks.is_empty());
     let messages = with_content
         .map(|(role, blocks)| json!({"role": role, "content": blocks}))

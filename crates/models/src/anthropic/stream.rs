@@ -169,6 +169,7 @@ impl MessagesDecoder {
             return Ok(());
         };
         match self.calls[place].input.take() {
+            // Used only if no part followed; otherwise the input would be there twice.
             Some(input) if !answer.has_arguments(place) => {
                 answer.push_call(place, None, &input.to_string())
             }

@@ -43,6 +43,7 @@ pub(crate) fn request_body(
 ) -> Value {
     let options = &request.options;
     let messages: Vec<Value> = request.messages.iter().map(message).collect();
+    // Without `include_usage` a stream does not report its tokens.
     let mut body = json!({
         "model": model,
         "messages": messages,

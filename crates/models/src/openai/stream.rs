@@ -102,6 +102,7 @@ impl Decoder for ChatDecoder {
 /// An error in mid-stream.
 fn stream_fault(error: &Value) -> ModelFault {
     let complaint = ProviderError::from_json(error);
+    // Some servers put the HTTP status into the code of the error.
     let status = error.get("code").and_then(Value::as_u64);
     let status = status.and_then(|status| u16::try_from(status).ok());
     let kind = complaint.classify(status.filter(|status| (400..600).contains(status)));
@@ -129,6 +130,7 @@ impl ChatDecoder {
             }
         }
         if let Some(reason) = choice.finish_reason {
+            // A refusal has the finish reason of an ordinary answer.
             answer.set_finish_reason(if self.refused {
                 FinishReason::Refused
             } else {

@@ -147,6 +147,7 @@ impl RankTable {
 
 /// Returns the first slot of a token, and the tag of its entry.
 fn place(token: &[u8]) -> (usize, u32) {
+    // 2^64 divided by the golden ratio, which spreads the bits of a word.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = token.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR);

@@ -86,6 +86,7 @@ const CLASSES: [CharClass; 8] = [
 impl CharClasses {
     pub(super) fn load() -> Self {
         let mut by_code_point = vec![CharClass::Other as u8; char::MAX as usize + 1];
+        // Later patterns overwrite earlier ones, because a line break is white space, too.
         for (pattern, class) in [
             (r"[\p{Lu}\p{Lt}]", CharClass::Upper),
             (r"\p{Ll}", CharClass::Lower),
@@ -115,6 +116,7 @@ impl CharClasses {
         let mut rest = text;
         std::iter::from_fn(move || {
             let first = rest.chars().next()?;
+            // At least one character, so that the iteration ends.
             let length = self.piece_length(rest).max(first.len_utf8());
             let (piece, after) = rest.split_at(length);
             rest = after;

@@ -65,12 +65,10 @@ impl AnswerAssembler {
         }
     }
 
-    /// Returns the next part, if any.
     pub(crate) fn next(&mut self) -> Option<Delta> {
         self.pending.pop_front()
     }
 
-    /// Returns whether the answer has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state == AnswerState::Ended
     }
@@ -112,6 +110,7 @@ impl AnswerAssembler {
     }
 
     fn start_call(&mut self, slot: usize, name: &str) {
+        // The tool of the answer is no call, so it has no index.
         let is_tool = |call: &&PartialCall| matches!(call.role, CallRole::Tool(_));
         let index = self.calls.iter().filter(is_tool).count();
         let call = &mut self.calls[slot];

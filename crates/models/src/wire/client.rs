@@ -45,6 +45,7 @@ pub(crate) fn build_client(
         // have been billed must not be sent twice. A new connection costs little compared to an
         // answer.
         .pool_max_idle_per_host(0)
+        // Otherwise the client would read proxies from the environment.
         .no_proxy();
     for proxy in build_proxies(proxies).map_err(&fail)? {
         builder = builder.proxy(proxy);

@@ -47,7 +47,6 @@ impl AnswerReader {
         }
     }
 
-    /// Returns the next available part.
     pub(crate) fn next(&mut self) -> Option<Delta> {
         self.answer.next()
     }
@@ -68,7 +67,6 @@ impl AnswerReader {
         events.iter().try_for_each(|event| self.handle_event(event))
     }
 
-    /// Handles the end of the stream.
     pub(crate) fn end_stream(&mut self) -> Result<(), ModelFault> {
         if let Some(event) = self.parser.end() {
             self.handle_event(&event)?;
@@ -86,6 +84,7 @@ impl AnswerReader {
     }
 
     fn handle_event(&mut self, event: &SseEvent) -> Result<(), ModelFault> {
+        // What a server sends after the end does not belong to the answer.
         if self.answer.has_ended() {
             return Ok(());
         }

@@ -12,6 +12,7 @@ const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// clock if it sends one, so that a wrong local clock does no harm.
 pub(crate) fn parse_retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
+    // The most precise header first.
     let milliseconds = text(HeaderName::from_static("retry-after-ms"));
     if let Some(milliseconds) = milliseconds.and_then(|it| it.parse::<f64>().ok()) {
         return bounded_duration(milliseconds / 1000.0);
