@@ -63,6 +63,7 @@ pub(crate) fn read_whole(
     let mut content = Vec::new();
     let digest = read_chunks(file, path, stop, |piece| {
         content.extend_from_slice(piece);
+        // Checked while reading, because the file may grow meanwhile.
         if content.len() > most {
             Err(failed(format!(
                 "{path} is larger than {} MiB, which is more than can be edited: use builtin/shell",

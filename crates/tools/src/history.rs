@@ -243,6 +243,7 @@ fn strip_binary_patches(patch: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(patch.len());
     let mut is_binary = false;
     for line in patch.split_inclusive(|byte| *byte == b'\n') {
+        // The next file may be text again.
         if line.starts_with(b"diff --git ") {
             is_binary = false;
         }

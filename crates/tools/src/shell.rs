@@ -102,6 +102,7 @@ impl Shell {
                 );
             }
         }
+        // Running a command again would repeat its effects outside the sandbox.
         let repeatable = if side_effects.is_empty() {
             Repeatability::Idempotent
         } else {
@@ -203,6 +204,7 @@ impl ToolImpl for Shell {
         };
         let waiting = processes.prepare(&command)?;
         let mark = waiting.identity().clone();
+        // The identity is durable before the command runs, so that a later owner can end it.
         (call.on_process_start)(&mark)?;
         let FinishedCommand {
             exit: ended,
@@ -210,9 +212,11 @@ impl ToolImpl for Shell {
             stderr,
             ..
         } = waiting.run(call.stop)?;
+        // A command may have changed any file of the tree.
         let touched = TouchedPaths::Unknown;
         let exit_code = match ended {
             CommandExit::Exited(code) => code,
+            // As shells report a signal.
             CommandExit::Signalled(signal) => 128 + signal,
             CommandExit::Stopped(why) => return Err(ToolFailure::Stopped { why, touched }),
             CommandExit::OverLimit(over) => {

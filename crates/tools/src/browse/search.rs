@@ -97,6 +97,7 @@ impl ToolImpl for FileSearch {
         let matcher = RegexMatcherBuilder::new()
             .multi_line(true)
             .crlf(true)
+            // The pattern comes from a model; this bounds the memory of its automaton.
             .size_limit(10 << 20)
             .build(&input.pattern)
             .map_err(|error| invalid_input(format!("`pattern` cannot be used: {error}")))?;
@@ -209,6 +210,7 @@ impl SearchVisitor<'_> {
             results: &mut self.results,
         };
         let searched = self.searcher.search_file(&self.matcher, file, &mut lines);
+        // A stopped search ends without an error, so the signal is checked first.
         self.stop.check().map_err(stopped)?;
         match searched {
             Ok(()) => self.results.files += 1,
@@ -228,6 +230,8 @@ impl Visitor for SearchVisitor<'_> {
         if !is_file || !is_wanted {
             return Ok(());
         }
+        // Opened without following a link and checked when open: it may have been replaced since
+        // its stat.
         let file = open_file(entry.folder.as_fd(), entry.name).ok();
         match file.filter(|file| file.metadata().is_ok_and(|it| it.is_file())) {
             Some(file) => self.search_file(&file, &entry.path),

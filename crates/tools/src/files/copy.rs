@@ -69,12 +69,14 @@ impl ToolImpl for FileCopy {
                 from.path
             )));
         }
+        // Opened once, so that the checked file is the copied one.
         let mut source = from.open_file()?;
         check_storable(call, &[&to])?;
         let result = check_destination(call, &to)?;
         let mode = from.entry.stat.map(|stat| stat.mode);
         let mut copied = None;
         staging::replace_file(call, &to, mode, &mut |file| {
+            // Staging may ask for the content twice, if it has to write to another file system.
             let rewound = source.rewind();
             rewound.map_err(|error| failed(format!("{} cannot be read: {error}", from.path)))?;
             let digest = read_chunks(&source, &from.path, call.stop, |piece| {

@@ -47,6 +47,7 @@ impl ToolImpl for FileDelete {
         let kind = target.kind()?;
         match kind {
             FileType::RegularFile => drop(check_change(call, &target)?),
+            // These have no content that the actor could have missed.
             FileType::Symlink | FileType::Fifo | FileType::Socket => {}
             FileType::Directory => {
                 let path = &target.path;
@@ -66,6 +67,7 @@ impl ToolImpl for FileDelete {
                 )
             })
             .map_err(|error| target.io_failure("be deleted", error))?;
+        // A later file of this name is one that the actor has not seen.
         call.stamps.forget(&target.path);
         Ok(ToolOutput {
             data: json!({"path": target.path, "kind": kind_name(kind)}),

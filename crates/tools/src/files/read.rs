@@ -93,6 +93,7 @@ impl ToolImpl for FileRead {
             }
             WindowContent::Text(lines) => text_output(first, &lines),
         };
+        // Only after the last error: an actor that gets an error has seen nothing.
         call.stamps.stamp(&target.path, &digest.hash);
         let Digest { hash, size } = digest;
         data["path"] = json!(target.path);

@@ -163,6 +163,7 @@ fn move_failure(from: &TreePath, to: &TreePath, error: Errno) -> ToolFailure {
 
 /// Moves the actor's stamps to the new paths.
 fn restamp(call: &ToolInvocation<'_>, known: KnownHashes, from: &TreePath, to: &TreePath) {
+    // What the actor knew at the destination was replaced.
     call.stamps.forget(&to.path);
     for (path, hash) in known {
         let rest = &path.as_bytes()[from.path.as_bytes().len()..];

@@ -91,6 +91,7 @@ impl FolderInspector<'_> {
         if !self.call.stamps.has_stamp(&path) {
             return Ok(());
         }
+        // Resolved in the open folder, so that a swapped path cannot lead elsewhere.
         let entry = match resolve(folder, name, LastLink::Keep) {
             Ok(ResolvedPath::Entry(entry)) => entry,
             _ => return Err(failed(format!("{path} was replaced meanwhile"))),

@@ -99,6 +99,7 @@ pub(super) fn detect_languages(path: &ResourcePath, content: &[u8]) -> &'static 
     let path = String::from_utf8_lossy(path.as_bytes());
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
+        // A name such as `.bashrc` has no extension.
         Some((start, ending)) if !start.is_empty() => {
             find_languages(EXTENSIONS, &ending.to_ascii_lowercase())
         }
