@@ -116,6 +116,7 @@ pub fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> 
 /// Opens a folder inside a folder and creates it first if it does not exist.
 pub fn make_and_open(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, path_from_bytes(name), Mode::from_raw_mode(0o755)) {
+        // A link under this name is refused, because `open_folder` follows none.
         Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
         Err(error) => Err(error),
     }
@@ -126,6 +127,7 @@ pub fn make_and_open_owned(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedF
     match mkdirat(parent, path_from_bytes(name), Mode::from_raw_mode(0o755)) {
         Ok(()) => {
             let made = open_folder(parent, name)?;
+            // Set through the open folder, so a swap of the name cannot redirect it.
             inherit_owner(parent, made.as_fd())?;
             Ok(made)
         }
@@ -144,6 +146,7 @@ pub fn names_in(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
             names.push(name.to_vec());
         }
     }
+    // The kernel's order differs between file systems.
     names.sort_unstable();
     Ok(names)
 }

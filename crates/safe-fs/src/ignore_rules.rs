@@ -70,6 +70,7 @@ impl<'a> IgnoreRules<'a> {
 
     /// Returns whether the rules match this path. The caller must check the parent folders.
     pub fn is_ignored(&self, path: &[u8], kind: IgnoreEntryKind) -> bool {
+        // As in git, the rules of the innermost folder decide first.
         let mut rules = Some(self);
         while let Some(here) = rules {
             let relative = path_from_bytes(&path[here.prefix..]);
@@ -117,6 +118,7 @@ fn build(content: &[u8], case: NameCase) -> Gitignore {
     // The setter fails only after a pattern was added.
     let _ = builder.case_insensitive(case == NameCase::Insensitive);
     for line in content.split(|byte| *byte == b'\n') {
+        // As in git, a file with CRLF line ends has the same rules.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         // As in git, an invalid pattern matches nothing.
         let _ = builder.add_line(None, &String::from_utf8_lossy(line));

@@ -174,6 +174,7 @@ impl PathResolver<'_> {
                 self.missing.push(name);
                 Ok(())
             }
+            // Which error a link gives depends on the system.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => self.follow_link(&name),
             Err(error) => Err(self.error_at(&name, error)),
         }
@@ -198,6 +199,7 @@ impl PathResolver<'_> {
         let link = self.join(name);
         let target = match readlinkat(self.current_folder(), path_from_bytes(name), Vec::new()) {
             Ok(target) => target.into_bytes(),
+            // It is no link, so a file is where a folder is needed.
             Err(Errno::INVAL) => return Err(ResolveError::NotAFolder { at: link }),
             Err(error) => return Err(ResolveError::Failed { at: link, error }),
         };
