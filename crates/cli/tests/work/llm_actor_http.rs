@@ -7,6 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::llm_actor_secrets::find_files_with_text;
 use crate::models::messages_text;
 use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
@@ -88,7 +89,11 @@ fn tool_call_response(tool: &str, arguments: &str, finish: &str) -> String {
 }
 
 fn error_response(status: &str, header: &str) -> String {
-    let body = r#"{"error": {"message": "not now"}}"#;
+    error_response_with(status, header, "not now")
+}
+
+fn error_response_with(status: &str, header: &str, message: &str) -> String {
+    let body = json!({ "error": { "message": message } }).to_string();
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{header}content-length: {}\r\n\
          connection: close\r\n\r\n{body}",
@@ -243,4 +248,25 @@ fn an_unreachable_provider_is_retried_and_then_reported() {
         .prints("here/small");
     assert_eq!(world.error_kinds(&plan), ["transient_network"; 5]);
     assert_eq!(world.model_call_states(&plan), ["failed"; 5]);
+}
+
+#[test]
+fn a_secret_in_an_error_of_a_provider_is_masked() {
+    const SECRET: &str = "hunter2-4f9a8b7c6d5e4f3a";
+    let world = TestWorld::new();
+    let message = format!("wrong header x-team: {SECRET}");
+    let server = ChatServer::start(vec![error_response_with("400 Bad Request", "", &message)]);
+    server.register_provider(&world);
+    world.define_llm_actor_with("coder", "provider: here\nmodel: small\n");
+    world.define_llm_job("builtin/direct", "local/coder", "");
+    let plan = world.create_plan(TRUSTED);
+    let mut command = world.command(&["plan", "execute", &plan, "--format", "json"]);
+    let command = command.env("HERE_KEY", KEY).env("TEAM_TOKEN", SECRET);
+    let run = AgentsRun::from_output(command.output().unwrap()).exits(1);
+    assert!(run.stdout.contains("«secret:TEAM_TOKEN»"), "{run:?}");
+    let errors = world.run_json(&["plan", "errors", &plan]).succeeded();
+    assert!(errors.stdout.contains("«secret:TEAM_TOKEN»"), "{errors:?}");
+    let mut found = Vec::new();
+    find_files_with_text(&world.path("home"), SECRET, &mut found);
+    assert_eq!(found, [""; 0]);
 }

@@ -245,12 +245,14 @@ impl AgentTurn<'_> {
                 }
                 ModelAttemptOutcome::Answered(answer)
             }
-            Err(error) => {
+            Err(mut error) => {
                 if let Some(permit) = permit
                     && error.kind.is_transient()
                 {
                     permit.record_failure(now);
                 }
+                // A provider may repeat what it was sent. The message is stored and displayed.
+                error.message = self.run.services.secrets.mask(&error.message).into_owned();
                 ModelAttemptOutcome::Failed(error, usage)
             }
         })
