@@ -17,6 +17,14 @@ impl Request for Gc {
     type Answer = GcAnswer;
     const NAME: &'static str = "gc";
     const KIND: RequestKind = RequestKind::Write;
+
+    fn kind(&self) -> RequestKind {
+        if self.dry_run {
+            RequestKind::Read
+        } else {
+            Self::KIND
+        }
+    }
 }
 
 /// The outcome of removing what is no longer needed.

@@ -11,6 +11,12 @@ pub trait Request: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// Noun and verb, for example `action.show`; one word if there is no noun, such as `info`.
     const NAME: &'static str;
     const KIND: RequestKind;
+
+    /// Returns the effect of this request, which may be less than [`Self::KIND`]: a dry run only
+    /// reads.
+    fn kind(&self) -> RequestKind {
+        Self::KIND
+    }
 }
 
 /// The effect of a request.

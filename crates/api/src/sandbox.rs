@@ -42,6 +42,14 @@ impl Request for SandboxGc {
     type Answer = SandboxesCollected;
     const NAME: &'static str = "sandbox.gc";
     const KIND: RequestKind = RequestKind::Write;
+
+    fn kind(&self) -> RequestKind {
+        if self.dry_run {
+            RequestKind::Read
+        } else {
+            Self::KIND
+        }
+    }
 }
 
 impl Request for SandboxList {

@@ -190,7 +190,7 @@ impl App {
         if Self::RECOVERY == RecoveryPolicy::BeforeHandling {
             // Recovery is not a background task (there is no daemon), so each request does it
             // first.
-            let recovered = match R::KIND {
+            let recovered = match request.kind() {
                 // A request that only reads must not write to the user's files.
                 RequestKind::Read => app.unfinished_apply_warnings().await,
                 RequestKind::Write | RequestKind::Work => app.recover_applies(caller).await,

@@ -93,5 +93,7 @@ pub enum NextMove {
     Execute,
     /// The user applies the plan, unless the profile does.
     Apply,
+    /// The plan is applied: the user has approved it, or its apply has begun.
+    ApplyApproved,
     Nothing,
 }

@@ -69,6 +69,7 @@ fn answer(preview: &ResumePreview) -> ResumePreviewAnswer {
                 execution::NextMove::Approve => NextMove::Approve,
                 execution::NextMove::Execute => NextMove::Execute,
                 execution::NextMove::Apply => NextMove::Apply,
+                execution::NextMove::ApplyApproved => NextMove::ApplyApproved,
                 execution::NextMove::Nothing => NextMove::Nothing,
             },
             step: preview.step,
@@ -96,8 +97,8 @@ fn with_hint(
         execution::NextMove::Nothing => reply,
         execution::NextMove::Apply => reply.hint(apply_step(id)),
         execution::NextMove::Approve => reply.hint(execute_step(id)),
-        execution::NextMove::Strategize | execution::NextMove::Execute => {
-            reply.hint(resume_step(id))
-        }
+        execution::NextMove::Strategize
+        | execution::NextMove::Execute
+        | execution::NextMove::ApplyApproved => reply.hint(resume_step(id)),
     }
 }

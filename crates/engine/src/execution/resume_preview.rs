@@ -3,7 +3,7 @@
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::model_call::ModelCallRecord;
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{Phase, Plan, PlanState};
+use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn};
 use serde::Serialize;
 
 use super::error::Result;
@@ -42,6 +42,8 @@ pub enum NextMove {
     Execute,
     /// The user applies the plan, unless the profile does.
     Apply,
+    /// The plan is applied: the user has approved it, or its apply has begun.
+    ApplyApproved,
     Nothing,
 }
 
@@ -103,8 +105,18 @@ impl Executor {
 
 fn next_move(plan: &Plan) -> NextMove {
     let at = plan.position;
+    let approvals = &plan.approvals;
+    let is_decided = at.point_of_no_return() == PointOfNoReturn::Passed;
     match (at.phase(), at.state()) {
         _ if at.is_terminal() => NextMove::Nothing,
+        (Phase::Strategize, PlanState::Complete) if approvals.strategy.is_some() => {
+            NextMove::Execute
+        }
+        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _)
+            if is_decided || approvals.apply.is_some() =>
+        {
+            NextMove::ApplyApproved
+        }
         (Phase::Strategize, PlanState::Complete) => NextMove::Approve,
         (Phase::Strategize, _) => NextMove::Strategize,
         (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => NextMove::Apply,

@@ -128,6 +128,7 @@ fn describe_next(preview: &ResumePreviewAnswer) -> String {
             None => "run the strategy".to_owned(),
         },
         NextMove::Apply => "apply the changes, with your approval".to_owned(),
+        NextMove::ApplyApproved => "apply the changes".to_owned(),
         NextMove::Nothing => "nothing: the plan is finished".to_owned(),
     };
     match preview.plan.waiting {
