@@ -85,7 +85,14 @@ pub(crate) async fn own_plan<T, E: OwnerError>(
         None
     } else {
         let released = services.lifecycle.release(lease).await;
-        released.map_err(ExecutionError::from)?
+        match released {
+            // The error of the work is the cause, and the lease expires by itself.
+            Err(error) if worked.is_err() => {
+                tracing::warn!(%error, "the run was not released");
+                None
+            }
+            released => released.map_err(ExecutionError::from)?,
+        }
     };
     let outcome = worked?;
     Ok(Owned { outcome, cancelled })
