@@ -57,7 +57,10 @@ async fn try_drive(
     }
     // The approval is read from the plan, not from this caller: a worker may run a plan that
     // another user approved.
-    let request = apply_request_of(plan, caller);
+    let request = PlanApplyRequest {
+        version: Some(plan.version),
+        ..apply_request_of(plan, caller)
+    };
     let outcome = services.apply_service(caller)?.apply(&request).await?;
     let reply = applied_reply(services, &outcome).await?;
     with_sandbox_warnings(services, reply, outcome.plan()).await
@@ -78,7 +81,7 @@ async fn drive_apply(
 }
 
 /// Returns the request to apply a plan: as the user approved it, or for a profile that applies
-/// by itself, to the current branch.
+/// by itself, to the destination of the plan.
 fn apply_request_of(plan: &Plan, caller: &Caller) -> PlanApplyRequest {
     let id = plan.identity.plan_id;
     match plan.approvals.apply.clone() {
@@ -93,8 +96,12 @@ fn apply_request_of(plan: &Plan, caller: &Caller) -> PlanApplyRequest {
             destination,
             author,
             actor: by,
+            version: None,
         },
-        None => apply_request(id, Destination::Current, caller),
+        None => {
+            let destination = plan.destination.clone();
+            apply_request(id, destination.unwrap_or(Destination::Current), caller)
+        }
     }
 }
 

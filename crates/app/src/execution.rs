@@ -59,6 +59,7 @@ pub(crate) fn apply_request(
         destination,
         author: caller.author.clone(),
         actor: caller.who.clone(),
+        version: None,
     }
 }
 

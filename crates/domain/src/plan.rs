@@ -15,6 +15,7 @@ use crate::action::{
     ActionError, Actors, Budget, Check, DESCRIPTION_MAXIMUM, TEXT_MAXIMUM, check_length,
     check_required,
 };
+use crate::apply_record::Destination;
 use crate::approval::PendingApprovals;
 use crate::automation::{AutomationProfile, ProfileSource};
 use crate::id::{CheckpointId, DecisionId, PlanId};
@@ -45,6 +46,9 @@ pub struct Plan {
     /// Reason for the state `errored`, `constrained` or `cancelled`.
     pub error_message: Option<String>,
     pub approvals: PendingApprovals,
+    /// Where the user wants the changes to be applied; `None` if they did not say. Unlike an
+    /// approval it stays when the plan stops, so that a repeated apply goes to the same target.
+    pub destination: Option<Destination>,
     pub timestamps: PlanTimestamps,
     /// Assigned by the store and checked on every update.
     pub version: i64,
@@ -180,6 +184,7 @@ impl Plan {
             last_checkpoint_id: None,
             error_message: None,
             approvals: PendingApprovals::default(),
+            destination: None,
             timestamps: PlanTimestamps::new(at),
             version: 1,
         }
@@ -264,6 +269,8 @@ struct PlanRecord {
     error_message: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     approvals: PendingApprovals,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destination: Option<Destination>,
     timestamps: PlanTimestamps,
     version: i64,
 }
@@ -286,6 +293,7 @@ impl From<Plan> for PlanRecord {
             last_checkpoint_id: plan.last_checkpoint_id,
             error_message: plan.error_message,
             approvals: plan.approvals,
+            destination: plan.destination,
             timestamps: plan.timestamps,
             version: plan.version,
         }
@@ -314,6 +322,7 @@ impl TryFrom<PlanRecord> for Plan {
             last_checkpoint_id: record.last_checkpoint_id,
             error_message: record.error_message,
             approvals: record.approvals,
+            destination: record.destination,
             timestamps: record.timestamps,
             version: record.version,
         })

@@ -78,6 +78,7 @@ pub(crate) fn main() {
             base: BaseSource::Head,
             idempotency_key: None,
             max_usd: None,
+            destination: None,
             actor: "example".to_owned(),
         });
         let plan = plan.await.expect("a plan");

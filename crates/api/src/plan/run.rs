@@ -38,7 +38,7 @@ pub struct PlanStart {
     /// Approves the apply.
     #[serde(default)]
     pub yes: bool,
-    /// The target of the apply that `yes` approves; the current branch if `None`.
+    /// The target of the plan's apply; the current branch if `None`.
     #[serde(default)]
     pub to: Option<Destination>,
     /// Maximum cost of models, in US dollars.

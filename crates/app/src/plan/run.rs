@@ -10,8 +10,9 @@ use cleveragents_domain::approval::{ApprovedApply, PendingApprovals};
 use cleveragents_domain::{
     ActorKind, BaseSource, LlmActor, NamespacedName, Phase, Plan, PlanState, ResourceType,
 };
+
 use cleveragents_engine::actors::open_model;
-use cleveragents_engine::execution::QueueOutcome;
+use cleveragents_engine::execution::{Executor, QueueOutcome};
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 
 use super::run_folder::RunFolder;
@@ -57,6 +58,8 @@ impl Handler<PlanStart> for App {
         let mut warnings = check_uncommitted(&self.services, &request, &folder)?;
         let project = find_or_create_project(&self.services, &folder, caller).await?;
         trust_includes(&self.services, &project.resources, &consent, caller).await?;
+        // Fails without git or confinement, so it comes before the plan is created.
+        let executor = self.services.executor(caller)?;
         let creation = use_request(&request, task, project.name.clone(), caller);
         let plan = self
             .services
@@ -65,7 +68,9 @@ impl Handler<PlanStart> for App {
             .await?;
         warnings.extend(shadowed);
         warnings.extend(tightened_profile_warning(&plan, wanted.as_ref()));
-        let plan = start(&self.services, &plan, &request, caller).await?;
+        let started = start(&self.services, &executor, &plan, &request, caller).await;
+        // The plan exists from here on, so every failure names it.
+        let plan = started.map_err(|it| it.with_plan_id(plan.identity.plan_id))?;
         let reply = Reply::new(StartedPlan {
             plan: (&plan).into(),
             path: folder.path.clone(),
@@ -170,12 +175,14 @@ fn check_uncommitted(
 
 async fn start(
     services: &Services,
+    executor: &Executor,
     plan: &Plan,
     request: &PlanStart,
     caller: &Caller,
 ) -> Result<Plan, RequestError> {
     let id = plan.identity.plan_id;
-    let destination = request.to.clone().unwrap_or(Destination::Current);
+    let destination = request.to.clone().or(plan.destination.clone());
+    let destination = destination.unwrap_or(Destination::Current);
     let approvals = PendingApprovals {
         // `run` approves the strategy before it exists. The user asked for one run up to the
         // result.
@@ -187,8 +194,9 @@ async fn start(
             author: caller.author.clone(),
         }),
     };
-    let executor = services.executor(caller)?;
-    let queued = executor.enqueue(plan, &caller.who, approvals).await?;
+    let to = request.to.clone();
+    let queued = executor.enqueue_run(plan, &caller.who, approvals, to);
+    let queued = queued.await?;
     // A repeated request finds a plan that is executed and not applied.
     // `enqueue` of an executed plan records nothing, so the approval of this request would be lost.
     if let QueueOutcome::Unchanged(plan) = &queued
@@ -241,6 +249,7 @@ fn use_request(
         base: request.base,
         idempotency_key: request.idempotency_key.clone(),
         max_usd: request.max_usd,
+        destination: request.to.clone(),
         actor: caller.who.clone(),
     }
 }

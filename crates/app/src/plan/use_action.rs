@@ -145,6 +145,7 @@ fn use_request(
         base: request.base,
         idempotency_key: request.idempotency_key,
         max_usd: None,
+        destination: None,
         actor: caller.who.clone(),
     })
 }

@@ -11,7 +11,6 @@ use cleveragents_api::plan::run::StartedPlan;
 use cleveragents_api::plan::{PlanApply, PlanDiff, PlanPreviewApply, PlanStart};
 use cleveragents_api::{NextStep, Reply, Request, RequestKind};
 use cleveragents_app::failure::display_path;
-use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, Phase, PlanState};
 use serde_json::Value;
@@ -115,7 +114,11 @@ impl RunArgs {
         let id = started.answer.plan.plan_id;
         let progress = PlanProgress::from_start(self.events, context);
         let reply = self.run_plan(&app, &progress, &started.answer, context);
-        let reply = reply.map_err(|failure| failure.with_plan_id(id))?;
+        let reply = reply.map_err(|failure| {
+            // A failure has no messages, and what was recovered is reported only once.
+            app.app().log_messages(&started.messages);
+            failure.with_plan_id(id)
+        })?;
         let mut reply = with_cost(reply);
         // What was found before the plan ran comes after what it did.
         reply.messages.extend(started.messages);
@@ -146,7 +149,7 @@ impl RunArgs {
     }
 
     fn request(&self, context: &CommandContext<'_>) -> Result<PlanStart, CommandFailure> {
-        let to = self.destination(context)?;
+        let to = self.to.destination(context)?;
         let task = task::read_task(self.task.as_deref(), self.file.as_deref(), context)?;
         let actor = |text: &Option<String>| {
             let name = text.as_deref().map(|text| names::parse_name("actor", text));
@@ -178,15 +181,6 @@ impl RunArgs {
         })
     }
 
-    /// Returns the destination; `None` for the current branch.
-    fn destination(
-        &self,
-        context: &CommandContext<'_>,
-    ) -> Result<Option<Destination>, CommandFailure> {
-        let to = self.to.destination(context)?;
-        Ok(Some(to).filter(|it| *it != Destination::Current))
-    }
-
     /// Runs the plan to its end, or until the user must decide.
     fn run_plan(
         &self,
@@ -196,7 +190,7 @@ impl RunArgs {
         context: &CommandContext<'_>,
     ) -> Result<Reply<DriveAnswer>, CommandFailure> {
         let id = started.plan.plan_id;
-        let to = self.destination(context)?;
+        let to = self.to.destination(context)?;
         let typed = || to.is_some().then(|| self.to.as_typed());
         let (handlers, caller) = (app.app(), app.caller());
         let reply = run_with_progress(app, progress, id, handlers.drive(id, &caller))?;

@@ -158,6 +158,7 @@ impl<'a> FixtureBuilder<'a> {
             base: BaseSource::Head,
             idempotency_key: None,
             max_usd: None,
+            destination: None,
             actor: "eva".to_owned(),
         };
         let plan = self.lifecycle.use_action(request).await.unwrap();

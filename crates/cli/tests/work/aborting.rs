@@ -174,10 +174,13 @@ fn a_finished_apply_is_reported_once() {
     kill_apply_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
     let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     let finished = "an interrupted apply was finished";
+    let shop = world.path("shop").display().to_string();
     for (words, code) in [
         (&["project", "delete", "nothing", "--yes"][..], 3),
         (&["sandbox", "gc"], 0),
         (&["plan", "resume", &plan], 0),
+        // The text that the job replaces is gone then.
+        (&["run", "local/job", "--path", &shop, "--yes"], 1),
     ] {
         snapshot.restore();
         let run = world.run(words).exits(code);
@@ -191,6 +194,22 @@ fn a_finished_apply_is_reported_once() {
     let text = reply["messages"][0]["text"].as_str().unwrap();
     assert!(text.starts_with(finished), "{reply}");
     assert!(!run.stderr.contains(finished), "{run:?}");
+}
+
+#[test]
+fn a_dry_run_finishes_no_apply() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    kill_apply_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
+    let commits = world.commits("shop");
+    for words in [&["gc", "--dry-run"][..], &["sandbox", "gc", "--dry-run"]] {
+        let run = world.run(words).succeeded();
+        assert!(run.stderr.contains("an apply was interrupted"), "{run:?}");
+        assert_eq!(world.state(&plan), "apply/processing", "{words:?}");
+    }
+    let preview = world.json_data(&["plan", "resume", &plan, "--dry-run"]);
+    assert_eq!(preview["outlook"]["next"], "apply_approved", "{preview}");
+    assert_eq!(world.commits("shop"), commits);
 }
 
 /// A plan with two repositories, killed after the first was done. The second then got a commit that

@@ -207,6 +207,40 @@ fn a_change_goes_to_its_destination() {
 }
 
 #[test]
+fn a_profile_that_applies_uses_the_destination_of_the_run() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let more = "--automation-profile full-auto --to branch agents/made";
+    let more: Vec<&str> = more.split(' ').collect();
+    let run = world.run_json(&run_words(&["make it"], &more, &path));
+    run.succeeded().reports_state("apply/applied");
+    let shown = world.git(&world.path("shop"), &["show", "agents/made:new"]);
+    assert_eq!(shown, "made\n");
+    assert_eq!(world.commits("shop"), 1);
+}
+
+#[test]
+fn a_later_apply_goes_to_the_destination_of_the_run() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let to = ["--to", "branch", "agents/made"];
+    let run = world.run_json(&run_words(&["make it"], &to, &path));
+    let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
+    let apply = ["plan", "apply", &plan, "--yes"];
+    world.run(&apply).succeeded();
+    let shown = world.git(&world.path("shop"), &["show", "agents/made:new"]);
+    assert_eq!(shown, "made\n");
+    assert_eq!(world.commits("shop"), 1);
+
+    // A destination that is given replaces it.
+    let run = world.run_json(&run_words(&["make it"], &to, &path));
+    let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
+    let apply = ["plan", "apply", &plan, "--yes", "--to", "current"];
+    world.run(&apply).succeeded();
+    assert_eq!(world.commits("shop"), 2);
+}
+
+#[test]
 fn the_same_idempotency_key_reuses_the_plan() {
     let world = world_without_project();
     let path = shop_path(&world);

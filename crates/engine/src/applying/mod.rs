@@ -87,6 +87,9 @@ pub struct PlanApplyRequest {
     pub author: Option<Author>,
     /// The acting user, for the journal.
     pub actor: String,
+    /// The only version of the plan to which the request applies. `None` for a request of the user,
+    /// who approves the plan as it is.
+    pub version: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -232,6 +235,7 @@ impl ApplyService {
             Arc::clone(&services.ids),
         );
         let node = services.node.clone();
+        let version = request.version;
         let approved = ApprovedApply {
             by: request.actor.clone(),
             destination: request.destination.clone(),
@@ -242,7 +246,11 @@ impl ApplyService {
             .write(services.operation("plan.apply"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
-                if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
+                let is_finished =
+                    held.position.is_terminal() && held.position.state() != PlanState::Unapplied;
+                // A plan that changed since the profile decided to apply it must pass the gate again
+                // (law 1).
+                if is_finished || version.is_some_and(|it| it != held.version) {
                     // The answer to a repeated request: the result of the apply that was made.
                     let last = tx.applies_of(plan)?.pop();
                     return Ok(ApplyQueueOutcome::Unchanged(
@@ -279,7 +287,8 @@ impl ApplyService {
                     apply: Some(approved.clone()),
                     ..PendingApprovals::default()
                 };
-                let plan = add_approvals(tx, plan, approvals)?;
+                let destination = Some(approved.destination.clone());
+                let plan = add_approvals(tx, plan, approvals, destination)?;
                 Ok::<_, ApplyFailure>(ApplyQueueOutcome::Queued(Box::new(plan)))
             })
             .await

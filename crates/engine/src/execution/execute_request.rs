@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::event::payloads::{
     ExecuteRequested, RequestPosition, ResumeRequested, StrategyApproved,
@@ -35,6 +36,13 @@ pub(super) enum ExecuteRequestKind {
     /// Run past the current gate; counts as the user's approval. `PendingApprovals` are for later
     /// gates.
     Execute(PendingApprovals),
+    /// Run the plan from its creation to its result, with these approvals. Does not approve a call
+    /// that waits, because a repeated request comes from a user who has not seen it.
+    Run {
+        approvals: PendingApprovals,
+        /// Replaces that of the plan, if there is one.
+        destination: Option<Destination>,
+    },
     /// Run up to the current gate; approves nothing.
     Resume,
     /// Run past the current gate because the profile allows it. Valid only for the plan at this
@@ -51,7 +59,9 @@ impl ExecuteRequestKind {
         position: RequestPosition,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
         match self {
-            Self::Execute(_) => new_event(actor, &ExecuteRequested(position)).map(Some),
+            Self::Execute(_) | Self::Run { .. } => {
+                new_event(actor, &ExecuteRequested(position)).map(Some)
+            }
             Self::Resume => new_event(actor, &ResumeRequested(position)).map(Some),
             Self::Proceed { .. } => Ok(None),
         }
@@ -61,29 +71,42 @@ impl ExecuteRequestKind {
     /// the owner died, the user cannot have seen the strategy, so `Execute` does not approve it. An
     /// approval given in advance always counts.
     fn approver(&self, plan: &Plan, actor: &str, owner_died: bool) -> Option<Approver> {
-        let in_advance = plan.approvals.strategy.clone();
-        // The order matters: the approval of this request names the approver, an earlier one only
-        // fills the gap.
-        let now = match self {
-            Self::Execute(new) if owner_died => new.strategy.clone().map(Approver::User),
-            Self::Execute(_) => Some(Approver::User(actor.to_owned())),
-            Self::Resume => None,
-            // Only the plan that was assessed. A changed plan must pass the gate again (law 1).
-            Self::Proceed { version } => (plan.version == *version).then(|| profile_approver(plan)),
-        };
-        now.or(in_advance.map(Approver::User))
+        let in_advance = plan.approvals.strategy.clone().map(Approver::User);
+        match self {
+            // The approval of this request names the approver, an earlier one only fills the gap.
+            Self::Execute(new) | Self::Run { approvals: new, .. } if owner_died => {
+                let now = new.strategy.clone().map(Approver::User);
+                now.or(in_advance)
+            }
+            Self::Execute(_) | Self::Run { .. } => Some(Approver::User(actor.to_owned())),
+            Self::Resume => in_advance,
+            // The profile may have refused: then only the user's approval lets the plan through. The
+            // profile's is valid for the plan that was assessed; a changed one must pass the gate
+            // again (law 1).
+            Self::Proceed { version } => {
+                in_advance.or_else(|| (plan.version == *version).then(|| profile_approver(plan)))
+            }
+        }
     }
 
     /// Returns what the request approves of the work that follows. A call that waits for approval
     /// may be made; the strategy is either made or approved already.
     fn approvals(&self, waiting: Option<WaitReason>) -> PendingApprovals {
-        let Self::Execute(new) = self else {
-            return PendingApprovals::default();
-        };
-        PendingApprovals {
-            // One call, the one that was displayed. Later calls ask again.
-            calls: u32::from(matches!(waiting, Some(WaitReason::Approval { .. }))),
-            ..new.clone()
+        match self {
+            Self::Execute(new) => PendingApprovals {
+                // One call, the one that was displayed. Later calls ask again.
+                calls: u32::from(matches!(waiting, Some(WaitReason::Approval { .. }))),
+                ..new.clone()
+            },
+            Self::Run { approvals, .. } => approvals.clone(),
+            Self::Resume | Self::Proceed { .. } => PendingApprovals::default(),
+        }
+    }
+
+    fn destination(&self) -> Option<Destination> {
+        match self {
+            Self::Run { destination, .. } => destination.clone(),
+            Self::Execute(_) | Self::Resume | Self::Proceed { .. } => None,
         }
     }
 }
@@ -159,23 +182,26 @@ impl Executor {
                         moved.plan().clone()
                     }
                 };
-                let plan = add_approvals(tx, plan, approvals)?;
+                let plan = add_approvals(tx, plan, approvals, request_kind.destination())?;
                 Ok::<_, ExecutionError>(ExecuteRequest::Work(Box::new(plan)))
             })
             .await
     }
 }
 
-/// Stores the user's approvals of later work, for the process that runs the plan.
+/// Stores the user's approvals of later work and the destination, for the process that runs the
+/// plan.
 pub(crate) fn add_approvals(
     tx: &mut dyn Transaction,
     plan: Plan,
     new: PendingApprovals,
+    destination: Option<Destination>,
 ) -> std::result::Result<Plan, StoreError> {
     let mut next = plan.clone();
     next.approvals.add(new);
+    next.destination = destination.or(next.destination);
     // No write, so a repeated request does not raise the version and invalidate other decisions.
-    if next.approvals == plan.approvals {
+    if next == plan {
         return Ok(plan);
     }
     next.version = tx.update_plan(&next)?;

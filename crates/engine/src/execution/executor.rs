@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::progress::Progress;
@@ -145,6 +146,25 @@ impl Executor {
             plan.identity.plan_id,
             ExecuteRequestKind::Execute(approvals),
         );
+        Ok(self.record_request(id, kind, actor).await?.into())
+    }
+
+    /// Records that the user wants the plan to run from its creation to its result, with
+    /// `approvals`, and to be applied to `destination`. Unlike [`Self::enqueue`], it approves no call
+    /// that waits.
+    pub async fn enqueue_run(
+        &self,
+        plan: &Plan,
+        actor: &str,
+        approvals: PendingApprovals,
+        destination: Option<Destination>,
+    ) -> Result<QueueOutcome> {
+        require_model(&self.services, plan).await?;
+        let kind = ExecuteRequestKind::Run {
+            approvals,
+            destination,
+        };
+        let id = plan.identity.plan_id;
         Ok(self.record_request(id, kind, actor).await?.into())
     }
 

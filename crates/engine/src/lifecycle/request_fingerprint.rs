@@ -144,6 +144,7 @@ mod tests {
             base: BaseSource::Head,
             idempotency_key: Some("k".to_owned()),
             max_usd: Some(1.5),
+            destination: None,
             actor: "eva".to_owned(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::action::{Actors, Budget};
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::event::payloads::{DecisionCreated, PlanCreated};
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
@@ -62,6 +63,9 @@ pub struct UseActionRequest {
     pub idempotency_key: Option<String>,
     /// Maximum cost of models in US dollars, if lower than the action's budget.
     pub max_usd: Option<f64>,
+    /// Where the changes are to be applied; `None` if the user did not say. A repeated request may
+    /// name another destination.
+    pub destination: Option<Destination>,
     /// The acting user, for the journal.
     pub actor: String,
 }
@@ -160,6 +164,7 @@ fn create_plan(
     );
     let mut root = root_decision(&plan, DecisionId::new(ids.next()), now);
     plan.decision_root_id = Some(root.decision_id);
+    plan.destination.clone_from(&request.destination);
     tx.insert_plan(&plan)?;
     root.sequence_number = tx.insert_decision(&root)?;
     let created = new_event(&request.actor, &PlanCreated(plan.clone()))?;

@@ -240,6 +240,7 @@ fn request_with_key(key: &str) -> UseActionRequest {
     UseActionRequest {
         idempotency_key: Some(key.to_owned()),
         max_usd: None,
+        destination: None,
         ..request()
     }
 }

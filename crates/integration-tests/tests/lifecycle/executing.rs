@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cleveragents_definitions::{DefinitionSource, read_action, read_actor};
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::automation::Thresholds;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::process::Network;
@@ -15,6 +16,7 @@ use cleveragents_domain::{
     Threshold,
 };
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
+use cleveragents_engine::applying::{ApplyQueueOutcome, ApplyService, PlanApplyRequest};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
     CheckpointPolicy, EngineServices, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps,
@@ -38,7 +40,7 @@ use cleveragents_ports::sandbox::{
 };
 use cleveragents_ports::system::{SystemClock, SystemIds};
 use cleveragents_sandbox::confine::{LocalProcesses, ProcessSettings, RequestedConfinement};
-use cleveragents_sandbox::{GitSettings, LocalSandboxes};
+use cleveragents_sandbox::{GitSettings, LocalSandboxes, LocalTargets, NoWatcher};
 use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -50,6 +52,7 @@ contract! {
     an_actor_updated_after_its_check_does_not_run,
     a_profile_does_not_approve_an_actor_that_became_riskier,
     a_user_named_like_a_profile_approves_as_a_user,
+    an_automatic_apply_is_only_for_the_plan_that_was_assessed,
 }
 
 /// The check cannot run without confinement, so it always fails and the actor's fix steps run.
@@ -156,6 +159,15 @@ impl Sandboxes for HookedSandboxes {
     }
 }
 
+fn git_settings(home: &Path) -> GitSettings {
+    GitSettings {
+        program: "git".into(),
+        search_path: search_path(),
+        home: home.to_owned(),
+        timeout: Duration::from_secs(120),
+    }
+}
+
 /// A plan of `local/work` on a folder, and the services to execute it.
 struct ExecutingFixture {
     fixture: LifecycleFixture,
@@ -185,12 +197,7 @@ impl ExecutingFixture {
         let draft = read_action(&source, &|_| None).unwrap();
         let created = fixture.actions.create(draft, "eva").await;
         created.unwrap();
-        let git = GitSettings {
-            program: "git".into(),
-            search_path: search_path(),
-            home: folder.path().to_owned(),
-            timeout: Duration::from_secs(120),
-        };
+        let git = git_settings(folder.path());
         let sandboxes = HookedSandboxes {
             inner: LocalSandboxes::open(&folder.path().join("data"), git).unwrap(),
             on_create: HookSlot::default(),
@@ -221,12 +228,16 @@ impl ExecutingFixture {
     }
 
     fn executor(&self, store: StoreHandle) -> Executor {
+        Executor::new(self.services(store))
+    }
+
+    fn services(&self, store: StoreHandle) -> Arc<EngineServices> {
         let processes: Arc<dyn Processes> = Arc::new(self.processes());
         let tools = BuiltinTools::new(ToolSettings {
             shell: ShellSettings::default(),
             processes: Some(Arc::clone(&processes)),
         });
-        Executor::new(EngineServices::new(ExecutorDeps {
+        EngineServices::new(ExecutorDeps {
             store,
             ids: Arc::new(SystemIds),
             clock: Arc::new(SystemClock),
@@ -248,7 +259,7 @@ impl ExecutingFixture {
                 network: Network::Deny,
                 retry: RetryPolicy::default(),
             },
-        }))
+        })
     }
 
     /// Cannot start a command, because its program does not exist.
@@ -375,5 +386,36 @@ fn a_user_named_like_a_profile_approves_as_a_user(backend: Backend) {
         };
         assert!(reason.contains("local/worker"), "{reason}");
         assert_eq!(fixture.tool_calls(plan).await, []);
+    });
+}
+
+fn an_automatic_apply_is_only_for_the_plan_that_was_assessed(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    block_on(async {
+        let fixture = ExecutingFixture::new(&test_db).await;
+        let store = fixture.fixture.opened.store.clone();
+        let data = fixture.folder.path().join("data");
+        let git = git_settings(fixture.folder.path());
+        let targets = LocalTargets::open(&data, git, Arc::new(NoWatcher)).unwrap();
+        let service = ApplyService::new(fixture.services(store), Arc::new(targets));
+        let plan = fixture.new_plan().await;
+        let version = fixture.fixture.plan(plan).await.version;
+        let request = |version| PlanApplyRequest {
+            plan,
+            destination: Destination::Current,
+            author: None,
+            actor: "eva".to_owned(),
+            version,
+        };
+        let outdated = service.enqueue(&request(Some(version - 1))).await.unwrap();
+        let ApplyQueueOutcome::Unchanged(found, None) = outdated else {
+            panic!("{outdated:?} instead of an unchanged plan");
+        };
+        assert_eq!(found.version, version);
+        // The plan cannot be applied yet, but this request is about the plan as it is.
+        for current in [Some(version), None] {
+            let refused = service.enqueue(&request(current)).await;
+            assert!(refused.is_err(), "{refused:?}");
+        }
     });
 }

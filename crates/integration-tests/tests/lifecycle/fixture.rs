@@ -188,6 +188,7 @@ pub(crate) fn request() -> UseActionRequest {
         base: BaseSource::Head,
         idempotency_key: None,
         max_usd: None,
+        destination: None,
         actor: "eva".to_owned(),
     }
 }

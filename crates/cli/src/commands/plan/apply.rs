@@ -5,7 +5,7 @@ use cleveragents_api::RequestKind;
 use cleveragents_api::plan::apply::AppliedPlan;
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::{PlanApply, PlanPreviewApply, PlanSummary};
-use cleveragents_domain::apply_record::{ApplyPartState, Destination};
+use cleveragents_domain::apply_record::ApplyPartState;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Phase, PlanState};
 
@@ -87,7 +87,7 @@ impl PlanApplyArgs {
         }
         let request = PlanApply {
             plan: id.into(),
-            to: Some(to).filter(|it| *it != Destination::Current),
+            to,
             mark_applied: self.mark_applied,
         };
         CommandAnswer::from_reply(apply(&app, &progress, id, request)?, drive_view)

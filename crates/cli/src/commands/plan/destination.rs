@@ -21,13 +21,9 @@ enum DestinationKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct DestinationArgs {
-    /// Destination: the current branch, another branch, only the files, or a patch file
-    #[arg(
-        long,
-        num_args = 1..=2,
-        value_names = ["WHERE", "NAME"],
-        default_value = "current"
-    )]
+    /// Destination: the current branch, another branch, only the files, or a patch file [default:
+    /// where the plan was to be applied when it began or last, else current]
+    #[arg(long, num_args = 1..=2, value_names = ["WHERE", "NAME"])]
     to: Vec<String>,
 }
 
@@ -48,16 +44,24 @@ impl DestinationArgs {
     /// Describes the destination for a question: the folder, or the branch or other target.
     pub(crate) fn describe(&self, folder: &str) -> String {
         match self.to.as_slice() {
+            [] => folder.to_owned(),
             [only] if only == "current" => folder.to_owned(),
             words => format!("{folder}, {}", words.join(" ")),
         }
     }
 
-    /// Parses the destination.
+    /// Parses the destination; `None` if there is none.
     pub(crate) fn destination(
         &self,
         context: &CommandContext<'_>,
-    ) -> Result<Destination, CommandFailure> {
+    ) -> Result<Option<Destination>, CommandFailure> {
+        if self.to.is_empty() {
+            return Ok(None);
+        }
+        self.parse(context).map(Some)
+    }
+
+    fn parse(&self, context: &CommandContext<'_>) -> Result<Destination, CommandFailure> {
         let words = "use current, branch NAME, worktree or patch FILE";
         let wrong = |what: String| {
             CommandFailure::usage(what)

@@ -137,6 +137,7 @@ impl BenchEnvironment {
             base: BaseSource::Head,
             idempotency_key: None,
             max_usd: None,
+            destination: None,
             actor: "bench".to_owned(),
         };
         let made = self.lifecycle.use_action(request).await.expect("a plan");

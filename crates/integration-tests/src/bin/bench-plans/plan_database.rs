@@ -216,6 +216,7 @@ fn request() -> UseActionRequest {
         base: BaseSource::Head,
         idempotency_key: None,
         max_usd: None,
+        destination: None,
         actor: "bench".to_owned(),
     }
 }
