@@ -4,7 +4,6 @@ use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::execute::{ExecutedPlan, StrategySummary, WorkProgress, WorkStatus};
 use cleveragents_api::plan::{PlanCheckpoints, PlanErrors, PlanExecute, PlanStatus};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
-use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 
@@ -36,9 +35,8 @@ impl Handler<PlanExecute> for App {
                 .kind(FailureKind::Approval)
                 .hint(execute_step(id)));
         }
-        let approvals = PendingApprovals::default();
         let executor = self.services.executor(caller)?;
-        let queued = executor.enqueue(&plan, &caller.who, approvals).await?;
+        let queued = executor.enqueue(&plan, &caller.who).await?;
         queued_reply(&self.services, queued).await
     }
 }

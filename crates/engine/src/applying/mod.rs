@@ -246,11 +246,9 @@ impl ApplyService {
             .write(services.operation("plan.apply"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
-                let is_finished =
-                    held.position.is_terminal() && held.position.state() != PlanState::Unapplied;
                 // A plan that changed since the profile decided to apply it must pass the gate again
                 // (law 1).
-                if is_finished || version.is_some_and(|it| it != held.version) {
+                if is_finished(held.position) || version.is_some_and(|it| it != held.version) {
                     // The answer to a repeated request: the result of the apply that was made.
                     let last = tx.applies_of(plan)?.pop();
                     return Ok(ApplyQueueOutcome::Unchanged(
@@ -309,6 +307,11 @@ impl ApplyService {
         let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
         Ok(self.services.store.read(read).await?)
     }
+}
+
+/// Whether the plan cannot be applied any more.
+fn is_finished(at: Position) -> bool {
+    at.is_terminal() && at.state() != PlanState::Unapplied
 }
 
 /// Returns the move that queues a plan for its apply; `None` if it is queued or in progress.

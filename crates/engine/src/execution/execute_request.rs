@@ -33,9 +33,8 @@ pub(super) enum ExecuteRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExecuteRequestKind {
-    /// Run past the current gate; counts as the user's approval. `PendingApprovals` are for later
-    /// gates.
-    Execute(PendingApprovals),
+    /// Run past the current gate; counts as the user's approval of it.
+    Execute,
     /// Run the plan from its creation to its result, with these approvals. Does not approve a call
     /// that waits, because a repeated request comes from a user who has not seen it.
     Run {
@@ -59,7 +58,7 @@ impl ExecuteRequestKind {
         position: RequestPosition,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
         match self {
-            Self::Execute(_) | Self::Run { .. } => {
+            Self::Execute | Self::Run { .. } => {
                 new_event(actor, &ExecuteRequested(position)).map(Some)
             }
             Self::Resume => new_event(actor, &ResumeRequested(position)).map(Some),
@@ -73,12 +72,13 @@ impl ExecuteRequestKind {
     fn approver(&self, plan: &Plan, actor: &str, owner_died: bool) -> Option<Approver> {
         let in_advance = plan.approvals.strategy.clone().map(Approver::User);
         match self {
+            Self::Execute if owner_died => in_advance,
             // The approval of this request names the approver, an earlier one only fills the gap.
-            Self::Execute(new) | Self::Run { approvals: new, .. } if owner_died => {
-                let now = new.strategy.clone().map(Approver::User);
+            Self::Run { approvals, .. } if owner_died => {
+                let now = approvals.strategy.clone().map(Approver::User);
                 now.or(in_advance)
             }
-            Self::Execute(_) | Self::Run { .. } => Some(Approver::User(actor.to_owned())),
+            Self::Execute | Self::Run { .. } => Some(Approver::User(actor.to_owned())),
             Self::Resume => in_advance,
             // The profile may have refused: then only the user's approval lets the plan through. The
             // profile's is valid for the plan that was assessed; a changed one must pass the gate
@@ -93,10 +93,10 @@ impl ExecuteRequestKind {
     /// may be made; the strategy is either made or approved already.
     fn approvals(&self, waiting: Option<WaitReason>) -> PendingApprovals {
         match self {
-            Self::Execute(new) => PendingApprovals {
+            Self::Execute => PendingApprovals {
                 // One call, the one that was displayed. Later calls ask again.
                 calls: u32::from(matches!(waiting, Some(WaitReason::Approval { .. }))),
-                ..new.clone()
+                ..PendingApprovals::default()
             },
             Self::Run { approvals, .. } => approvals.clone(),
             Self::Resume | Self::Proceed { .. } => PendingApprovals::default(),
@@ -106,7 +106,7 @@ impl ExecuteRequestKind {
     fn destination(&self) -> Option<Destination> {
         match self {
             Self::Run { destination, .. } => destination.clone(),
-            Self::Execute(_) | Self::Resume | Self::Proceed { .. } => None,
+            Self::Execute | Self::Resume | Self::Proceed { .. } => None,
         }
     }
 }

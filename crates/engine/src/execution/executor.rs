@@ -131,21 +131,13 @@ impl Executor {
         Self { services }
     }
 
-    /// Records that the user wants the plan to run. The request approves a pending strategy or call,
-    /// and `approvals` approves what comes later. The plan is left queued.
+    /// Records that the user wants the plan to run past the gate where it is; this approves a pending
+    /// strategy or call. The plan is left queued.
     ///
     /// `plan` is as the caller read it; what is recorded is decided by the stored plan.
-    pub async fn enqueue(
-        &self,
-        plan: &Plan,
-        actor: &str,
-        approvals: PendingApprovals,
-    ) -> Result<QueueOutcome> {
+    pub async fn enqueue(&self, plan: &Plan, actor: &str) -> Result<QueueOutcome> {
         require_model(&self.services, plan).await?;
-        let (id, kind) = (
-            plan.identity.plan_id,
-            ExecuteRequestKind::Execute(approvals),
-        );
+        let (id, kind) = (plan.identity.plan_id, ExecuteRequestKind::Execute);
         Ok(self.record_request(id, kind, actor).await?.into())
     }
 
@@ -183,15 +175,7 @@ impl Executor {
     /// Records a request like [`Self::enqueue`], then runs the plan.
     pub async fn execute(&self, plan: PlanId, actor: &str) -> Result<ExecuteOutcome> {
         let plan = self.services.lifecycle.plan(plan).await?;
-        let approvals = PendingApprovals::default();
-        let queued = self.enqueue(&plan, actor, approvals).await?;
-        self.drive_queued(queued).await
-    }
-
-    /// Records a request like [`Self::enqueue_resume`], then runs the plan.
-    pub async fn resume(&self, plan: PlanId, actor: &str) -> Result<ExecuteOutcome> {
-        let plan = self.services.lifecycle.plan(plan).await?;
-        let queued = self.enqueue_resume(&plan, actor).await?;
+        let queued = self.enqueue(&plan, actor).await?;
         self.drive_queued(queued).await
     }
 

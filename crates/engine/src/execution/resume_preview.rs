@@ -51,7 +51,7 @@ pub enum NextMove {
 const PAGE: u32 = 500;
 
 impl Executor {
-    /// Returns what [`Executor::resume`] would do.
+    /// Returns what a resume of the plan would do.
     pub async fn preview_resume(&self, plan: PlanId) -> Result<ResumePreview> {
         let calls = self.services.tool_calls(plan).await?;
         let (plan, holder, strategy, model_calls, unfinished) = self
