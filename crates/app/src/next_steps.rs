@@ -11,6 +11,8 @@ use cleveragents_api::plan::{
 use cleveragents_api::project::{ProjectDelete, ProjectList, ProjectShow};
 use cleveragents_api::resource::{ResourceList, ResourceShow};
 use cleveragents_api::validation::{ValidationList, ValidationShow};
+use cleveragents_domain::apply_record::Destination;
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{CorrectionMode, NamespacedName, Plan};
 use cleveragents_ports::Entity;
 
@@ -72,11 +74,32 @@ pub(crate) fn raise_budget_step(plan: &Plan) -> NextStep {
     })
 }
 
-pub(crate) fn apply_step(plan: impl Into<PlanReference>) -> NextStep {
+/// Returns the step that applies a plan to its destination.
+pub(crate) fn apply_step(plan: &Plan) -> NextStep {
+    let destination = plan.destination.clone();
+    NextStep::send(&PlanApply {
+        plan: plan.identity.plan_id.into(),
+        to: destination.filter(|it| *it != Destination::Current),
+        mark_applied: false,
+    })
+}
+
+/// Returns the step that applies a plan to the current branch, for errors that do not know the
+/// plan's destination.
+pub(crate) fn apply_to_current_step(plan: PlanId) -> NextStep {
     NextStep::send(&PlanApply {
         plan: plan.into(),
         to: None,
         mark_applied: false,
+    })
+}
+
+/// Returns the step that marks a plan as applied, after the user has done it by hand.
+pub(crate) fn mark_applied_step(plan: PlanId) -> NextStep {
+    NextStep::send(&PlanApply {
+        plan: plan.into(),
+        to: None,
+        mark_applied: true,
     })
 }
 

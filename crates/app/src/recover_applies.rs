@@ -119,7 +119,7 @@ fn interrupted_warning(plan: &Plan) -> Vec<Message> {
         "an apply was interrupted before anything was changed: plan {}",
         plan.name
     );
-    let retry = apply_step(plan.identity.plan_id);
+    let retry = apply_step(plan);
     warning(text, [retry.with_condition("to try again")])
 }
 

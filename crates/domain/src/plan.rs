@@ -46,8 +46,8 @@ pub struct Plan {
     /// Reason for the state `errored`, `constrained` or `cancelled`.
     pub error_message: Option<String>,
     pub approvals: PendingApprovals,
-    /// Where the user wants the changes to be applied; `None` if they did not say. Unlike an
-    /// approval it stays when the plan stops, so that a repeated apply goes to the same target.
+    /// Where the user last wanted the changes to be applied; `None` if they did not say. Unlike an
+    /// approval it stays when the plan stops, so that what continues it goes to the same target.
     pub destination: Option<Destination>,
     pub timestamps: PlanTimestamps,
     /// Assigned by the store and checked on every update.

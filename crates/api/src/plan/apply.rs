@@ -14,7 +14,7 @@ use crate::request::{Request, RequestKind};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct PlanApply {
     pub plan: PlanReference,
-    /// If `None`, where the plan was to be applied when it began or last, else the current branch.
+    /// The current branch if `None`.
     #[serde(default)]
     pub to: Option<Destination>,
     /// Marks the plan as applied without changing files, after an apply that was stopped after the

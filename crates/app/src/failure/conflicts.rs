@@ -7,7 +7,7 @@ use cleveragents_domain::Plan;
 use cleveragents_domain::conflict::{Conflict, ConflictReason};
 
 use super::RequestError;
-use crate::next_steps::{apply_step, cancel_step};
+use crate::next_steps::{apply_step, cancel_step, mark_applied_step};
 
 /// Returns the failure of a request that conflicts block.
 pub fn apply_conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> RequestError {
@@ -33,7 +33,7 @@ pub(crate) fn blocked_apply_failure(plan: &Plan, conflicts: &[Conflict]) -> Requ
     } else {
         failure
     };
-    failure.hint(apply_step(id)).hint(cancel)
+    failure.hint(apply_step(plan)).hint(cancel)
 }
 
 /// Returns the failure of an apply that stopped after it wrote files. It can be cancelled only
@@ -47,7 +47,7 @@ pub(crate) fn stopped_apply_failure(plan: &Plan, conflicts: &[Conflict]) -> Requ
     } else {
         failure
     };
-    let failure = failure.hint(apply_step(id).with_flag("mark_applied"));
+    let failure = failure.hint(mark_applied_step(id));
     if conflicts.iter().any(|it| it.path.is_some()) {
         failure.hint("restore the files, then repeat the command")
     } else {

@@ -20,8 +20,8 @@ use cleveragents_ports::targets::TargetError;
 use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
 use crate::next_steps::{
-    actors_step, apply_step, cancel_step, checkpoints_step, diff_step, execute_step, rebase_step,
-    resume_step, revert_step, status_step,
+    actors_step, apply_step, apply_to_current_step, cancel_step, checkpoints_step, diff_step,
+    execute_step, rebase_step, resume_step, revert_step, status_step,
 };
 
 /// Returns the failure of a command that got the stop signal; the plan can be resumed.
@@ -150,7 +150,7 @@ const ON_THAT_MACHINE: &str = "on that machine";
 fn local_step(operation: LocalOperation, plan: PlanId) -> NextStep {
     let id = plan.to_string();
     match operation {
-        LocalOperation::Apply => apply_step(plan),
+        LocalOperation::Apply => apply_to_current_step(plan),
         LocalOperation::Cancel => cancel_step(plan),
         LocalOperation::Execute => execute_step(plan),
         LocalOperation::Rebase => rebase_step(plan),
@@ -282,7 +282,7 @@ impl From<ApplyFailure> for RequestError {
                 .with_plan(&plan),
             ApplyFailure::NothingApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind(FailureKind::NothingApplied)
-                .hint(apply_step(plan.identity.plan_id))
+                .hint(apply_step(&plan))
                 .hint(cancel_step(plan.identity.plan_id))
                 .with_plan(&plan),
             ApplyFailure::NoResult { plan } => no_result_failure(&plan, shown),

@@ -19,8 +19,8 @@ use cleveragents_ports::models::ModelError;
 use super::RequestError;
 use super::trust::not_trusted_failure;
 use crate::next_steps::{
-    apply_step, cancel_step, correct_step, execute_step, profiles_step, resume_step, revert_step,
-    status_step,
+    apply_to_current_step, cancel_step, correct_step, execute_step, profiles_step, resume_step,
+    revert_step, status_step,
 };
 
 impl From<LifecycleError> for RequestError {
@@ -125,8 +125,8 @@ fn plan_conflict(plan: &Plan, kind: FailureKind, what: String) -> RequestError {
 /// Returns the steps for the legal moves. The others are made by the process that runs the plan.
 fn legal_steps(plan: PlanId, illegal: &IllegalMove) -> Vec<NextStep> {
     let next = match illegal.at.phase() {
-        Phase::Apply => apply_step(plan),
-        Phase::Execute if illegal.at.state() == PlanState::Complete => apply_step(plan),
+        Phase::Apply => apply_to_current_step(plan),
+        Phase::Execute if illegal.at.state() == PlanState::Complete => apply_to_current_step(plan),
         _ => execute_step(plan),
     };
     let step = |it: &MoveKind| match it {

@@ -69,7 +69,7 @@ async fn abort_stopped_apply(
             &conflicts,
             "the stopped apply cannot be aborted: its files were changed since",
         )
-        .hint(apply_step(id))
+        .hint(apply_step(&plan))
         .hint("restore or commit the files, then run this command again")),
     }
 }

@@ -31,15 +31,16 @@ impl Handler<PlanApply> for App {
         request: PlanApply,
         caller: &Caller,
     ) -> Result<Reply<AppliedPlan>, RequestError> {
-        let plan = find_plan(&self.services, &request.plan).await?;
-        let id = plan.identity.plan_id;
+        let id = find_plan(&self.services, &request.plan)
+            .await?
+            .identity
+            .plan_id;
         // The recovery of other applies may have taken long.
         if caller.has_cancelled() {
             return Err(interrupted_request_failure(id, &request));
         }
         let service = self.services.apply_service(caller)?;
-        let destination = request.to.or(plan.destination);
-        let destination = destination.unwrap_or(Destination::Current);
+        let destination = request.to.unwrap_or(Destination::Current);
         let apply = apply_request(id, destination, caller);
         // The user states that the targets are as they should be. Nothing is driven afterwards.
         if request.mark_applied {

@@ -185,7 +185,7 @@ fn next_step(plan: &Plan) -> Option<NextStep> {
     let (id, at) = (plan.identity.plan_id, plan.position);
     match (at.phase(), at.state()) {
         _ if at.is_terminal() => None,
-        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => Some(apply_step(id)),
+        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => Some(apply_step(plan)),
         (_, PlanState::Errored | PlanState::Constrained | PlanState::Complete) => {
             Some(execute_step(id))
         }

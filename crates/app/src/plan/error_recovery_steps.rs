@@ -5,7 +5,7 @@ use cleveragents_api::plan::{PlanPrompt, PlanRevert, PlanRollback};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{ErrorCategory, ErrorRecord, Phase, RecoveryAction, RequiredRollback};
 
-use crate::next_steps::{apply_step, cancel_step, execute_step, rebase_step, tree_step};
+use crate::next_steps::{apply_to_current_step, cancel_step, execute_step, rebase_step, tree_step};
 
 /// A step that can help against an error, with the reason.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ fn action_step(action: RecoveryAction, plan: PlanId, phase: Phase) -> RecoverySt
     let (message, step) = match action {
         RecoveryAction::Retry if phase == Phase::Apply => (
             "Apply the plan again, to its targets as they are now.",
-            apply_step(plan),
+            apply_to_current_step(plan),
         ),
         RecoveryAction::Retry => ("Continue the plan.", execute_step(plan)),
         RecoveryAction::Revert => (

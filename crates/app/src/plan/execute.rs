@@ -11,7 +11,8 @@ use super::work::{PlanWork, run_cost};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
-    apply_step, diff_step, execute_step, prompt_step, raise_budget_step, resume_step, tree_step,
+    apply_step, diff_step, execute_step, mark_applied_step, prompt_step, raise_budget_step,
+    resume_step, tree_step,
 };
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
@@ -189,7 +190,7 @@ fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<E
                 AutoApply::No(reason) => reply.info(reason.clone()),
                 AutoApply::Yes => reply,
             };
-            reply.hint(diff_step(id)).hint(apply_step(id))
+            reply.hint(diff_step(id)).hint(apply_step(outcome.plan()))
         }
         ExecuteOutcome::Constrained { reason, .. } => reply
             .error(format!("Required validations failed: {reason}"))
@@ -216,13 +217,13 @@ fn add_unchanged_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<Exec
         return reply
             .error("the apply is unfinished: files of it are written and not committed")
             .hint(status)
-            .hint(apply_step(id).with_flag("mark_applied"))
+            .hint(mark_applied_step(id))
             .with_exit(ExitClass::Conflict);
     }
     let next = if at.is_terminal() {
         status
     } else {
-        apply_step(id)
+        apply_step(plan)
     };
     reply
         .info(format!("Nothing to run: the plan is at {at}"))

@@ -58,13 +58,14 @@ impl Handler<PlanRebase> for App {
                 resources,
                 validation,
             } => {
-                let answer = answer(executed.plan(), resources, validation.as_ref(), &[]);
+                let plan = executed.plan().clone();
+                let answer = answer(&plan, resources, validation.as_ref(), &[]);
                 match not_ready_failure(id, executed) {
                     Some(failure) => Err(with_answer(failure, answer)),
                     None => Ok(Reply::new(answer)
                         .info("Rebased")
                         .hint(diff_step(id))
-                        .hint(apply_step(id))),
+                        .hint(apply_step(&plan))),
                 }
             }
         }

@@ -95,7 +95,7 @@ fn with_hint(
     };
     match preview.next {
         execution::NextMove::Nothing => reply,
-        execution::NextMove::Apply => reply.hint(apply_step(id)),
+        execution::NextMove::Apply => reply.hint(apply_step(&preview.plan)),
         execution::NextMove::Approve => reply.hint(execute_step(id)),
         execution::NextMove::Strategize
         | execution::NextMove::Execute

@@ -84,7 +84,7 @@ impl FoundPlan {
             let is_undecided = at.point_of_no_return() == PointOfNoReturn::Ahead;
             let step = match at.phase() {
                 // Nothing of it was written, so a new apply is the way on.
-                Phase::Apply if is_undecided => apply_step(id),
+                Phase::Apply if is_undecided => apply_step(&self.plan),
                 _ => resume_step(id),
             };
             return vec![step];

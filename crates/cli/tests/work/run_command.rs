@@ -220,23 +220,26 @@ fn a_profile_that_applies_uses_the_destination_of_the_run() {
 }
 
 #[test]
-fn a_later_apply_goes_to_the_destination_of_the_run() {
+fn hints_name_the_destination_of_the_run() {
     let world = world_without_project();
     let path = shop_path(&world);
     let to = ["--to", "branch", "agents/made"];
     let run = world.run_json(&run_words(&["make it"], &to, &path));
     let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
-    let apply = ["plan", "apply", &plan, "--yes"];
-    world.run(&apply).succeeded();
-    let shown = world.git(&world.path("shop"), &["show", "agents/made:new"]);
-    assert_eq!(shown, "made\n");
-    assert_eq!(world.commits("shop"), 1);
-
-    // A destination that is given replaces it.
-    let run = world.run_json(&run_words(&["make it"], &to, &path));
-    let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
-    let apply = ["plan", "apply", &plan, "--yes", "--to", "current"];
-    world.run(&apply).succeeded();
+    let hint = format!("agents plan apply {plan} --to branch agents/made");
+    for words in [&["plan", "diff", &plan][..], &["plan", "resume", &plan]] {
+        world.run(words).prints(&hint);
+    }
+    // A refused apply too.
+    world.write("home/there.patch", "");
+    let to = ["--yes", "--to", "patch", "there.patch"];
+    let refused = world
+        .run_json(&run_words(&["make it"], &to, &path))
+        .exits(4);
+    let file = world.path("home/there.patch").display().to_string();
+    refused.prints(&format!("--to patch {file}"));
+    // Without a destination, the current branch.
+    world.run(&["plan", "apply", &plan, "--yes"]).succeeded();
     assert_eq!(world.commits("shop"), 2);
 }
 

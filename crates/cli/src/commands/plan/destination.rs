@@ -22,7 +22,7 @@ enum DestinationKind {
 #[derive(Debug, Args)]
 pub(crate) struct DestinationArgs {
     /// Destination: the current branch, another branch, only the files, or a patch file [default:
-    /// where the plan was to be applied when it began or last, else current]
+    /// current]
     #[arg(long, num_args = 1..=2, value_names = ["WHERE", "NAME"])]
     to: Vec<String>,
 }
