@@ -14,6 +14,9 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
+/// The schema from which on a plan whose changes were undone has the state `unapplied`.
+pub(crate) const UNAPPLIED_PLANS: i64 = 10;
+
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -59,6 +62,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         version: 9,
         name: "shown ids",
         sql: include_str!("../migrations/0009_shown_ids.sql"),
+    },
+    Migration {
+        version: UNAPPLIED_PLANS,
+        name: "unapplied plans",
+        sql: include_str!("../migrations/0010_unapplied_plans.sql"),
     },
 ];
 

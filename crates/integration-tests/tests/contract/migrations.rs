@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_domain::{Action, Plan};
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::lifecycle::PositionParts;
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::{Action, Phase, Plan, PlanState, PointOfNoReturn, Position, StreamId};
 use cleveragents_integration_tests::assertions::assert_taken;
+use cleveragents_integration_tests::execution_samples::{apply, sandbox};
 use cleveragents_integration_tests::lifecycle_samples::{error, usable_action};
 use cleveragents_integration_tests::raw_sql;
 use cleveragents_integration_tests::samples::{name, plan, plan_id};
@@ -14,6 +19,7 @@ use cleveragents_ports::{PlanFilter, Result, StoreHandle};
 contract! {
     durable:
     a_database_of_schema_1_is_brought_up_to_date,
+    a_plan_that_an_older_program_unapplied_is_moved,
 }
 
 /// The first schema as shipped; the words in braces differ between engines.
@@ -131,6 +137,84 @@ fn a_database_of_schema_1_is_brought_up_to_date(backend: Backend) {
             write(store, move |tx| tx.record_error(&failed)).await;
             let errors = read(store, move |tx| tx.errors_of(id, 0, 9)).await;
             assert_eq!(errors.len(), 1);
+        });
+    }
+}
+
+/// Stores a plan at `apply/applied` whose newest attempt, to unapply it, ended in this state.
+fn store_applied_plan(store: &StoreHandle, id: PlanId, unapplied: ApplyState) {
+    let stored = sandbox(id, 0);
+    let applied = PositionParts {
+        phase: Phase::Apply,
+        state: PlanState::Applied,
+        point_of_no_return: PointOfNoReturn::Passed,
+        ..plan(id, 0).position.parts()
+    };
+    let applied = Plan {
+        position: Position::try_from(applied).unwrap(),
+        ..plan(id, 0)
+    };
+    block_on(write(store, move |tx| {
+        tx.insert_plan(&applied)?;
+        tx.insert_sandbox(&SandboxRecord {
+            state: SandboxState::Applied,
+            ..stored.clone()
+        })?;
+        let ended = |direction, state| ApplyRecord {
+            direction,
+            state,
+            ..apply(id, stored.id)
+        };
+        tx.insert_apply(&ended(ApplyDirection::Apply, ApplyState::Done))?;
+        tx.insert_apply(&ended(ApplyDirection::Unapply, unapplied))
+    }));
+}
+
+/// An older program recorded that the changes were undone, and left the plan at `applied`.
+fn a_plan_that_an_older_program_unapplied_is_moved(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let (undone, kept) = (plan_id(), plan_id());
+    let opened = test_db.open();
+    store_applied_plan(&opened.store, undone, ApplyState::Done);
+    // An attempt that was aborted undid nothing.
+    store_applied_plan(&opened.store, kept, ApplyState::Aborted);
+    drop(opened);
+    let older = "DELETE FROM schema_versions WHERE name = 'unapplied plans'";
+    raw_sql::run_sql(&test_db, older);
+    for _ in 0..2 {
+        let opened = test_db.open();
+        let store = &opened.store;
+        block_on(async {
+            for (id, state, point, folder, moves) in [
+                (
+                    undone,
+                    PlanState::Unapplied,
+                    PointOfNoReturn::Ahead,
+                    SandboxState::Captured,
+                    2,
+                ),
+                (
+                    kept,
+                    PlanState::Applied,
+                    PointOfNoReturn::Passed,
+                    SandboxState::Applied,
+                    0,
+                ),
+            ] {
+                let at = read(store, move |tx| tx.plan(id)).await.position;
+                assert_eq!((at.state(), at.point_of_no_return()), (state, point));
+                let listed = PlanFilter {
+                    projects: vec![name("local/bank")],
+                    state: Some(state),
+                    ..PlanFilter::default()
+                };
+                let page = read(store, move |tx| tx.list_plans(&listed)).await;
+                assert_eq!(page.plans.len(), 1);
+                let sandboxes = read(store, move |tx| tx.sandboxes_of(id)).await;
+                assert_eq!(sandboxes[0].state, folder);
+                let events = read(store, move |tx| tx.events(StreamId::Plan(id), 0, 9)).await;
+                assert_eq!(events.len(), moves);
+            }
         });
     }
 }

@@ -244,7 +244,6 @@ impl Loader<'_> {
         reader: &BackupReader,
         dialect: SqlDialect,
     ) -> Result<()> {
-        backfill_rows(session, reader.manifest.schema)?;
         // The holders belong to the time of the backup. The epochs stay, so no lease from then
         // passes a fence (law 5).
         session.execute("UPDATE runs SET owner = NULL", &[])?;
@@ -252,6 +251,8 @@ impl Loader<'_> {
         if let Some(sql) = dialect.advance_event_sequence() {
             session.query(sql, &[])?;
         }
+        // After the sequence was moved: it may append events.
+        backfill_rows(session, reader.manifest.schema)?;
         let record = BackupRestored {
             created_at: reader.manifest.created_at,
             written_by: reader.manifest.written_by.clone(),

@@ -1,11 +1,18 @@
 //! Migrations that SQL common to both engines cannot express: values inside the JSON bodies of rows
 //! that an older program wrote.
 
-use cleveragents_ports::{Result, StoreError};
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
+use cleveragents_domain::event::payloads::{PlanStateChanged, SandboxStateChanged, StateChange};
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::lifecycle::MoveKind;
+use cleveragents_domain::sandbox::SandboxState;
+use cleveragents_domain::{EventPayload, Move, NewEvent, Plan, PlanState, StreamId};
+use cleveragents_ports::{Applies, Journal, Plans, Result, SandboxRecords, StoreError};
 use serde_json::Value as Json;
 
 use super::StoreSession;
 use super::rows::reverse_id;
+use crate::schema::UNAPPLIED_PLANS;
 use crate::value::{SqlRow, params};
 
 const PAGE: i64 = 500;
@@ -24,7 +31,80 @@ pub(crate) fn backfill_rows(session: &mut StoreSession<'_>, from: i64) -> Result
             &[],
         )?;
     }
+    if from < UNAPPLIED_PLANS {
+        backfill_unapplied_plans(session)?;
+    }
     Ok(())
+}
+
+/// Moves the plans that an older program unapplied, which kept the state `applied`.
+fn backfill_unapplied_plans(session: &mut StoreSession<'_>) -> Result<()> {
+    let sql = format!(
+        "SELECT id FROM plans WHERE state = '{}' AND id > ?1 ORDER BY id LIMIT {PAGE}",
+        PlanState::Applied
+    );
+    let mut last = String::new();
+    loop {
+        let rows = session.query(&sql, params![&last])?;
+        let Some(end) = rows.last() else {
+            return Ok(());
+        };
+        last = end.text(0)?;
+        for row in &rows {
+            let plan: PlanId = row.parsed(0)?;
+            let mut applies = session.applies_of(plan)?.into_iter();
+            let newest = applies.rfind(|it| it.state != ApplyState::Aborted);
+            let is_undone = |it: &ApplyRecord| {
+                (it.direction, it.state) == (ApplyDirection::Unapply, ApplyState::Done)
+            };
+            if newest.as_ref().is_some_and(is_undone) {
+                mark_unapplied(session, plan)?;
+            }
+        }
+    }
+}
+
+/// Makes the move that the older program left out, with its events (law 2).
+fn mark_unapplied(session: &mut StoreSession<'_>, plan: PlanId) -> Result<()> {
+    let before = session.plan(plan)?;
+    let moved = before.make_move(Move::Unapply, before.timestamps.updated_at);
+    let after = Plan {
+        timestamps: before.timestamps,
+        ..moved.map_err(StoreError::internal)?
+    };
+    session.update_plan(&after)?;
+    let mut events = Vec::new();
+    for mut sandbox in session.sandboxes_of(plan)? {
+        if sandbox.state != SandboxState::Applied {
+            continue;
+        }
+        sandbox.state = SandboxState::Captured;
+        session.update_sandbox(&sandbox)?;
+        events.push(new_event(&SandboxStateChanged {
+            sandbox_id: sandbox.id,
+            from: SandboxState::Applied,
+            to: sandbox.state,
+            folder: None,
+            tree: sandbox.tree,
+            warnings: None,
+        })?);
+    }
+    let (from, to) = (before.position, after.position);
+    events.push(new_event(&PlanStateChanged(StateChange {
+        phase: to.phase(),
+        from: from.state(),
+        to: to.state(),
+        by: MoveKind::Unapply,
+        waiting: None,
+        point_of_no_return: to.point_of_no_return(),
+        reason: Some("unapplied by an earlier version".to_owned()),
+    }))?);
+    session.append(StreamId::Plan(plan), &events)?;
+    Ok(())
+}
+
+fn new_event(payload: &impl EventPayload) -> Result<NewEvent> {
+    NewEvent::of("migration", payload).map_err(StoreError::internal)
 }
 
 /// Visits `table` in pages: id, body and creation time of each row.

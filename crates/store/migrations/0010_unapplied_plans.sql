@@ -1,0 +1,2 @@
+-- A plan whose changes were undone is unapplied; before, it kept the state applied. The rows are
+-- changed by the program, because the state is part of their JSON bodies too.
