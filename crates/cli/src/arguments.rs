@@ -54,7 +54,7 @@ pub struct GlobalArguments {
 
     /// Settings file [default: config.toml in the data directory]
     ///
-    /// Also CLEVERAGENTS_CONFIG_PATH.
+    /// Also CLEVERAGENTS_CONFIG_PATH. A file named here must exist, except for `init` and `config set`.
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config_path: Option<PathBuf>,
 

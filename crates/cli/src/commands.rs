@@ -200,6 +200,11 @@ impl CommandContext<'_> {
 }
 
 impl Command {
+    /// Returns whether the command creates the settings file if there is none.
+    pub fn creates_settings(&self) -> bool {
+        matches!(self, Self::Init(_))
+    }
+
     pub fn requirements(&self) -> CommandRequirements {
         match self {
             Self::Run(_)

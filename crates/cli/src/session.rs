@@ -94,8 +94,12 @@ fn execute(
             "this command works without settings",
         )),
         CommandRequirements::Settings | CommandRequirements::Store => {
-            Locations::find(global, environment)
-                .and_then(|locations| Settings::load(locations, global, environment))
+            Locations::find(global, environment).and_then(|locations| {
+                if !arguments.command.creates_settings() {
+                    locations.require_named_file(global)?;
+                }
+                Settings::load(locations, global, environment)
+            })
         }
     };
     let mut format = quick.as_ref().ok().copied().flatten();

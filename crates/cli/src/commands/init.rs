@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::settings::{file, template};
 
 /// Create the data directory, the settings file and the database
@@ -56,6 +56,8 @@ impl InitArgs {
         let bootstrap = context.bootstrap()?;
         let config_created = file::create(&locations.config_file, &template::render())?;
         let app = bootstrap.open()?;
+        // Before the record below: other commands may have used the database without `init`.
+        let known = app.statistics()?;
         let record = StoreInitialised {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: bootstrap.node().to_owned(),
@@ -77,14 +79,20 @@ impl InitArgs {
             InitItem {
                 name: "database",
                 location: app.database_location(),
-                state: InitItemState::of(first == RecordOutcome::Recorded),
+                state: InitItemState::of(first == RecordOutcome::Recorded && known.events == 0),
             },
         ];
-        answer(&items)
+        let contents = [(known.plans, "plan"), (known.actions, "action")];
+        let contents = contents.into_iter().filter(|(number, _)| *number > 0);
+        let contents: Vec<String> = contents
+            .map(|(number, what)| format_count(number, what))
+            .collect();
+        answer(&items, &contents)
     }
 }
 
-fn answer(items: &[InitItem]) -> Result<CommandAnswer, CommandFailure> {
+/// `contents` describes the data that was there before.
+fn answer(items: &[InitItem], contents: &[String]) -> Result<CommandAnswer, CommandFailure> {
     let is_new = |item: &&InitItem| item.state == InitItemState::Created;
     let created: Vec<&str> = items.iter().filter(is_new).map(|item| item.name).collect();
     let rows = items.iter().map(|item| {
@@ -98,10 +106,13 @@ fn answer(items: &[InitItem]) -> Result<CommandAnswer, CommandFailure> {
             ViewCell::from(item.location.as_str()),
         ]
     });
-    let said = if created.is_empty() {
-        "already set up".to_owned()
-    } else {
-        "ready".to_owned()
+    let said = match (created.is_empty(), contents) {
+        (true, []) => "already set up".to_owned(),
+        (false, []) => "ready".to_owned(),
+        (_, contents) => format!(
+            "already in use: {}; existing data was not changed",
+            contents.join(", ")
+        ),
     };
     let view = OutputView::new().table("CleverAgents is set up", &["item", "state", "place"], rows);
     let answer = CommandAnswer::new(&InitAnswer { created, items }, view)?;

@@ -1,7 +1,10 @@
 //! The paths of data and settings: flags take precedence over variables, and those over the home
 //! directory.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use cleveragents_api::FailureKind;
 
 use crate::arguments::GlobalArguments;
 use crate::environment::Environment;
@@ -60,6 +63,27 @@ impl Locations {
             project_file,
             new_project_file,
         })
+    }
+
+    /// Fails if the settings file was named on the command line and does not exist. The file that is
+    /// used by default may be missing.
+    pub fn require_named_file(&self, arguments: &GlobalArguments) -> Result<(), CommandFailure> {
+        let is_missing = |path: &Path| {
+            let found = path.symlink_metadata();
+            found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        if arguments.config_path.is_none() || !is_missing(&self.config_file) {
+            return Ok(());
+        }
+        let shown = self.config_file.display();
+        Err(
+            CommandFailure::usage(format!("cannot read the settings in {shown}"))
+                .kind(FailureKind::SettingsFile)
+                .because("there is no such file")
+                .hint(format!(
+                    "agents init --config-path {shown}, which creates it"
+                )),
+        )
     }
 }
 

@@ -115,9 +115,13 @@ const CASES: &[StorageCase] = &[
     },
     StorageCase {
         about: "a data directory that is a file",
-        set_up: |environment| environment.write("file", "mine"),
+        set_up: |environment| {
+            environment.write("file", "mine");
+            environment.write("work/settings.toml", "");
+        },
         act: |environment| {
-            Some(environment.run(&["info", "--data-dir", "../file", "--config-path", "none"]))
+            let settings = ["--config-path", "settings.toml"];
+            Some(environment.run(&[&["info", "--data-dir", "../file"], &settings[..]].concat()))
         },
         code: 1,
         words: &["file", "cannot be written"],

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 
 use crate::environment::{CliRun, TestEnvironment};
+use crate::plan_commands::shop_environment;
+use crate::plan_fixture::create_plan;
 
 pub(crate) fn json_data(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--format", "json"]].concat();
@@ -46,6 +48,43 @@ fn init_may_be_repeated_and_overwrites_nothing() {
     assert_eq!(again["created"], serde_json::json!([]));
     assert_eq!(environment.read(&environment.config_file()), settings);
     assert_eq!(count_events(&environment, "store_initialised"), 1);
+}
+
+#[test]
+fn init_names_what_a_used_directory_has() {
+    let environment = shop_environment();
+    create_plan(&environment, "shop");
+    let run = environment.run(&["init", "-f", "json"]).succeeded().json();
+    // The other commands have created the database, and no settings file.
+    assert_eq!(run["data"]["created"], serde_json::json!(["config_file"]));
+    let said = "already in use: 1 plan, 1 action; existing data was not changed";
+    assert_eq!(run["messages"][0]["text"], said, "{run}");
+    let again = environment.run(&["init", "-f", "json"]).succeeded().json();
+    assert_eq!(again["data"]["created"], serde_json::json!([]));
+    assert_eq!(again["messages"][0]["text"], said, "{again}");
+}
+
+#[test]
+fn a_settings_file_that_was_named_must_exist() {
+    let environment = TestEnvironment::new();
+    let named = ["--config-path", "mine.toml"];
+    let run = environment.run(&[&["info", "-f", "json"], &named[..]].concat());
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let json = run.json();
+    assert_eq!(json["data"]["error"]["kind"], "settings_file", "{json}");
+    assert!(json.to_string().contains("there is no such file"), "{json}");
+    assert!(
+        json.to_string().contains("agents init --config-path"),
+        "{json}"
+    );
+    // Both commands create it.
+    for create in [&["init"][..], &["config", "set", "plan.concurrency", "8"]] {
+        let environment = TestEnvironment::new();
+        environment.run(&[create, &named].concat()).succeeded();
+        environment
+            .run(&[&["info"], &named[..]].concat())
+            .succeeded();
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::environment::{CliRun, TestEnvironment, host_path};
 use crate::plan_fixture::{create_plan, register_action};
 use crate::resource_paths::create_repository;
 
-fn shop_environment() -> TestEnvironment {
+pub(crate) fn shop_environment() -> TestEnvironment {
     let environment = TestEnvironment::new();
     register_action(&environment);
     environment.run(&["project", "create", "shop"]).succeeded();
@@ -284,7 +284,13 @@ fn an_idempotency_key_identifies_one_request() {
     let other = environment.run(&other);
     assert_eq!(other.code, Some(4), "{other:?}");
     assert_eq!(other.json()["data"]["plan_id"], first);
-    environment.run(&["plan", "delete", plan]).succeeded();
+    // Without a terminal nobody can be asked, so only --yes deletes.
+    let asked = environment.run(&["plan", "delete", plan, "--format", "json"]);
+    assert_eq!(asked.code, Some(5), "{asked:?}");
+    environment.run(&["plan", "status", plan]).succeeded();
+    environment
+        .run(&["plan", "delete", plan, "--yes"])
+        .succeeded();
     let gone = environment.run(&keyed);
     assert_eq!(gone.code, Some(4), "{gone:?}");
     assert_eq!(gone.json()["data"]["error"]["kind"], "key_spent");

@@ -1,20 +1,21 @@
 //! `agents plan delete`
 
 use clap::Args;
-use cleveragents_api::RequestKind;
-use cleveragents_api::plan::PlanDelete;
+use cleveragents_api::plan::{PlanDelete, PlanSummary};
+use cleveragents_api::{NextStep, RequestKind};
 
-use super::view::{confirm_or_fail, summary_cell};
+use super::view::summary_cell;
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
-use crate::failure::CommandFailure;
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 use crate::plan_lookup::find_plan;
 
 /// Delete a finished plan
 ///
 /// Deletes its decisions, errors, messages and rules. Its journal is kept, so that it can still be
-/// verified; erase its payloads with `agents plan purge`.
+/// verified; erase its payloads with `agents plan purge`. Without a terminal, --yes is required.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,8 +35,10 @@ impl PlanDeleteArgs {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Write)?;
         let plan = find_plan(&app, &self.plan)?;
-        let question = format!("Delete {} and everything but its journal?", plan.name);
-        confirm_or_fail(&question, self.yes, context, "nothing was deleted")?;
+        // A plan that is not finished is refused, so there is nothing to ask.
+        if !self.yes && plan.state.is_terminal() {
+            confirm_deletion(&plan, context)?;
+        }
         // The plan that the question named, even if the reference matches another one by now.
         let reply = app.call(PlanDelete {
             plan: plan.plan_id.into(),
@@ -53,4 +56,27 @@ impl PlanDeleteArgs {
             OutputView::new().panel("Deleted", rows)
         })
     }
+}
+
+/// Asks for confirmation. Unlike other questions, it is not skipped without a terminal: nothing brings
+/// a deleted plan back.
+fn confirm_deletion(
+    plan: &PlanSummary,
+    context: &CommandContext<'_>,
+) -> Result<(), CommandFailure> {
+    let question = format!("Delete {} and everything but its journal?", plan.name);
+    let reason = match confirm(&question, context.environment) {
+        Confirmation::Yes => return Ok(()),
+        Confirmation::No => "not confirmed",
+        Confirmation::NoTerminal => "there is no terminal to ask for confirmation",
+    };
+    let request = PlanDelete {
+        plan: plan.plan_id.into(),
+    };
+    Err(
+        CommandFailure::new(ExitCode::Decision, "nothing was deleted")
+            .because(reason)
+            .hint(NextStep::send(&request).with_flag("yes"))
+            .with_plan_id(plan.plan_id),
+    )
 }

@@ -170,6 +170,12 @@ pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "plan delete",
         "",
+        &["plan", "delete", PLAN, "--yes"],
+        with_cancelled_plan,
+    ),
+    case(
+        "plan delete",
+        "unconfirmed",
         &["plan", "delete", PLAN],
         with_cancelled_plan,
     ),
