@@ -106,6 +106,10 @@ impl Models for ConfiguredModels {
         Ok(Arc::new(model))
     }
 
+    fn preferred(&self) -> Option<ModelChoice> {
+        self.settings.preferred.clone()
+    }
+
     fn configured(&self) -> Vec<ModelChoice> {
         let is_ready = |provider: &&Arc<Provider>| {
             provider.settings.status == ProviderStatus::Configured

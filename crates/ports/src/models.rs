@@ -21,6 +21,9 @@ pub trait Models: Send + Sync + Debug {
     /// Returns the usable models in order of preference: those of providers whose keys or addresses
     /// are configured.
     fn configured(&self) -> Vec<ModelChoice>;
+
+    /// Returns the model that the user chose as the default, usable or not.
+    fn preferred(&self) -> Option<ModelChoice>;
 }
 
 /// For work that needs no model.
@@ -38,6 +41,10 @@ impl Models for NoModels {
 
     fn configured(&self) -> Vec<ModelChoice> {
         Vec::new()
+    }
+
+    fn preferred(&self) -> Option<ModelChoice> {
+        None
     }
 }
 

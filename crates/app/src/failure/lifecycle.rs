@@ -10,6 +10,7 @@ use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
 use cleveragents_domain::{
     ActorType, IllegalMove, Phase, Plan, PlanState, PreflightCheck, PreflightFailure,
 };
+use cleveragents_engine::actors::DEFAULT_MODEL;
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::LifecycleError;
@@ -198,8 +199,11 @@ pub fn no_model_failure(error: &ModelError) -> RequestError {
 }
 
 fn with_model_hints(failure: RequestError) -> RequestError {
+    // The cause names what the default model lacks; the key of another provider does not help.
+    let is_default = failure.causes.iter().any(|it| it.contains(DEFAULT_MODEL));
+    let hints = &MODEL_HINTS[usize::from(is_default)..];
     let hint = |failure: RequestError, command: &&str| failure.hint(*command);
-    let failure = MODEL_HINTS.iter().fold(failure, hint);
+    let failure = hints.iter().fold(failure, hint);
     failure.hint(NextStep::send(&ActorList {
         actor_type: Some(ActorType::Llm),
         ..ActorList::default()

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::data_directory::check;
 use crate::environment::TestEnvironment;
+use crate::resource_paths::create_repository;
 
 fn model_keys(environment: &TestEnvironment, code: i32) -> Value {
     let run = environment.run(&["diagnostics", "-f", "json"]);
@@ -46,6 +47,24 @@ fn an_unavailable_default_model_is_a_warning() {
         model_keys(&environment, 0)["detail"],
         "openai (key from OPENAI_API_KEY)"
     );
+}
+
+/// Not silently the model of another provider, and not "no model is configured".
+#[test]
+fn a_default_model_without_a_key_is_named() {
+    let mut environment = new_environment();
+    environment.set_variable("CLEVERAGENTS_MODEL_DEFAULT", "openai/gpt-5");
+    environment.set_variable("ANTHROPIC_API_KEY", "hunter2-hunter2");
+    create_repository(&environment, "work/shop");
+    let run = environment.run(&["run", "Say hello", "--path", "shop", "-f", "json"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let json = run.json();
+    assert_eq!(json["data"]["error"]["kind"], "no_model", "{json}");
+    let text = json.to_string();
+    let cause = "the default model openai/gpt-5 cannot be used: openai needs a key and none is set; \
+                 set OPENAI_API_KEY";
+    assert!(text.contains(cause), "{text}");
+    assert!(!text.contains("export ANTHROPIC_API_KEY"), "{text}");
 }
 
 #[test]

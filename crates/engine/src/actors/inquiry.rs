@@ -169,12 +169,22 @@ pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>,
         message: "no model is configured".to_owned(),
         retry_after: None,
     };
-    let choice = match &llm.model {
-        Some(choice) => choice.clone(),
-        None => models.configured().into_iter().next().ok_or_else(none)?,
-    };
-    models.open(&choice)
+    match (&llm.model, models.preferred()) {
+        (Some(choice), _) => models.open(choice),
+        // Not silently another model: the user chose this one.
+        (None, Some(choice)) => models.open(&choice).map_err(|error| ModelError {
+            message: format!("{DEFAULT_MODEL} {choice} cannot be used: {error}"),
+            ..error
+        }),
+        (None, None) => {
+            let choice = models.configured().into_iter().next().ok_or_else(none)?;
+            models.open(&choice)
+        }
+    }
 }
+
+/// The start of the error if the default model cannot be used.
+pub const DEFAULT_MODEL: &str = "the default model";
 
 /// Returns a random number in [0, 1), taken from the random bits of an id.
 pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {

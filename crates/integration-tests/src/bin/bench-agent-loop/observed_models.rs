@@ -74,6 +74,10 @@ impl Models for ObservedModels {
         }))
     }
 
+    fn preferred(&self) -> Option<ModelChoice> {
+        self.models.preferred()
+    }
+
     fn configured(&self) -> Vec<ModelChoice> {
         self.models.configured()
     }
