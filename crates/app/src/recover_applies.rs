@@ -3,17 +3,18 @@
 
 use cleveragents_api::{Message, NextStep};
 use cleveragents_domain::Plan;
-use cleveragents_domain::apply_record::ApplyState;
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyState};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::applying::{
-    ApplyWorker, RecoveredApply, RecoveryReport, UnfinishedApply, unfinished_applies,
+    ApplyWorker, RecoveredApply, RecoveryOutcome, RecoveryReport, UnfinishedApply,
+    unfinished_applies,
 };
 use cleveragents_ports::StoreError;
 
 use crate::app::Caller;
 use crate::execution::recovery_apply_service;
 use crate::failure::RequestError;
-use crate::next_steps::{apply_step, resume_step, status_step};
+use crate::next_steps::{apply_step, resume_step, status_step, unapply_step};
 use crate::notices::warning;
 use crate::services::Services;
 
@@ -89,50 +90,81 @@ fn unfinished_warning(services: &Services, apply: &UnfinishedApply) -> Option<Ve
     match (apply.worker, apply.state) {
         // Progress of another process is no reason for a warning.
         (ApplyWorker::Working, _) => None,
-        (ApplyWorker::Silent(owner), _) => Some(silent_warning(services, &apply.plan, owner)),
-        (ApplyWorker::Gone, ApplyState::Preparing) => Some(interrupted_warning(&apply.plan)),
+        (ApplyWorker::Silent(owner), _) => Some(silent_warning(services, apply, owner)),
+        (ApplyWorker::Gone, ApplyState::Preparing) => {
+            Some(interrupted_warning(&apply.plan, apply.direction))
+        }
         (ApplyWorker::Gone, _) => {
-            let text = format!("an apply was interrupted: plan {}", apply.plan.name);
-            let finish = resume_step(apply.plan.identity.plan_id);
+            let what = attempt_name(apply.direction);
+            let text = format!("{what} was interrupted: plan {}", apply.plan.name);
+            let finish = finish_step(&apply.plan, apply.direction);
             Some(warning(text, [finish.with_condition("to finish it")]))
         }
     }
 }
 
-fn silent_warning(services: &Services, plan: &Plan, owner: OwnerId) -> Vec<Message> {
+/// Returns what users call an attempt in this direction.
+fn attempt_name(direction: ApplyDirection) -> &'static str {
+    match direction {
+        ApplyDirection::Apply => "an apply",
+        ApplyDirection::Unapply => "an unapply",
+    }
+}
+
+/// Returns the step that finishes an attempt whose process is gone.
+fn finish_step(plan: &Plan, direction: ApplyDirection) -> NextStep {
+    match direction {
+        ApplyDirection::Apply => resume_step(plan.identity.plan_id),
+        ApplyDirection::Unapply => unapply_step(plan.identity.plan_id),
+    }
+}
+
+fn silent_warning(services: &Services, apply: &UnfinishedApply, owner: OwnerId) -> Vec<Message> {
     let deps = services.deps();
-    let (name, id) = (&plan.name, plan.identity.plan_id);
+    let (name, id) = (&apply.plan.name, apply.plan.identity.plan_id);
+    let verb = apply.direction.as_str();
     let pid = deps.liveness.process_id(owner);
     let Some((pid, command)) = pid.zip(deps.adapters.process_command(owner)) else {
-        let text = format!("the apply of plan {name} does not respond");
+        let text = format!("the {verb} of plan {name} does not respond");
         return warning(text, [status_step(id)]);
     };
     let text = format!(
-        "the apply of plan {name} does not respond: process {pid} ({command}) hangs or is stopped"
+        "the {verb} of plan {name} does not respond: process {pid} ({command}) hangs or is stopped"
     );
-    let resume = resume_step(id).with_condition(&format!("after you ended process {pid}"));
-    warning(text, [NextStep::from(format!("kill -CONT {pid}")), resume])
+    let finish = finish_step(&apply.plan, apply.direction);
+    let finish = finish.with_condition(&format!("after you ended process {pid}"));
+    warning(text, [NextStep::from(format!("kill -CONT {pid}")), finish])
 }
 
-fn interrupted_warning(plan: &Plan) -> Vec<Message> {
+fn interrupted_warning(plan: &Plan, direction: ApplyDirection) -> Vec<Message> {
     let text = format!(
-        "an apply was interrupted before anything was changed: plan {}",
+        "{} was interrupted before anything was changed: plan {}",
+        attempt_name(direction),
         plan.name
     );
-    let retry = apply_step(plan);
+    let retry = match direction {
+        ApplyDirection::Apply => apply_step(plan),
+        ApplyDirection::Unapply => unapply_step(plan.identity.plan_id),
+    };
     warning(text, [retry.with_condition("to try again")])
 }
 
 fn recovered_warning(recovered: &RecoveredApply) -> Vec<Message> {
-    match recovered {
-        RecoveredApply::Finished(plan) => {
-            let text = format!("an interrupted apply was finished: plan {}", plan.name);
+    let RecoveredApply {
+        plan,
+        direction,
+        outcome,
+    } = recovered;
+    match outcome {
+        RecoveryOutcome::Finished => {
+            let verb = direction.as_str();
+            let text = format!("an interrupted {verb} was finished: plan {}", plan.name);
             warning(text, [])
         }
-        RecoveredApply::Aborted(plan) => interrupted_warning(plan),
-        RecoveredApply::Stopped(plan) => {
+        RecoveryOutcome::Aborted => interrupted_warning(plan, *direction),
+        RecoveryOutcome::Stopped => {
             let text = format!(
-                "an interrupted apply cannot be finished: a target of plan {} was changed",
+                "an interrupted {direction} cannot be finished: a target of plan {} was changed",
                 plan.name
             );
             warning(text, [status_step(plan.identity.plan_id)])

@@ -27,6 +27,15 @@ pub struct ApplyIntent {
 impl ApplyIntent {
     /// The current format version.
     pub const VERSION: u32 = 1;
+
+    /// Whether the result is a change of this intent. A branch may have got the same change by a
+    /// commit of another program, which is not ours to undo.
+    pub fn owns(&self, result: &AppliedResult) -> bool {
+        match &self.effect {
+            ApplyEffect::Commit(_) => result.commit.is_some(),
+            ApplyEffect::Files(_) | ApplyEffect::Patch(_) => true,
+        }
+    }
 }
 
 /// One path with its old and new state; `None` means no file.
@@ -117,7 +126,8 @@ pub enum PatchDirection {
 /// Location of the applied result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppliedResult {
-    /// The commit of the apply, or an identical one that another process made meanwhile.
+    /// The commit of the apply. `None` for files and patches, and for a branch that got the same change
+    /// by another commit.
     pub commit: Option<String>,
     /// The full name of its branch.
     pub reference: Option<String>,

@@ -73,6 +73,12 @@ pub struct ApplyPart {
 }
 
 impl ApplyRecord {
+    /// Returns whether no target needed a change, so that there is nothing to undo.
+    pub fn is_without_changes(&self) -> bool {
+        let is_nothing = |part: &ApplyPart| part.state == ApplyPartState::Nothing;
+        self.resources.iter().all(is_nothing)
+    }
+
     /// Returns whether a target contains changes of this attempt: a part is done, or stopped
     /// half-way.
     pub fn has_written(&self) -> bool {

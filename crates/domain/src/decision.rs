@@ -88,6 +88,24 @@ text_enum! {
 }
 
 impl DecisionType {
+    /// Returns whether such a decision belongs to a strategy or to the work on it. Decisions of users,
+    /// rules and errors outlive their strategy.
+    pub const fn is_about_strategy(self) -> bool {
+        match self {
+            Self::StrategyChoice
+            | Self::ResourceSelection
+            | Self::SubplanSpawn
+            | Self::SubplanParallelSpawn
+            | Self::ImplementationChoice
+            | Self::ToolInvocation
+            | Self::ValidationResponse => true,
+            Self::PromptDefinition
+            | Self::InvariantEnforced
+            | Self::ErrorRecovery
+            | Self::UserIntervention => false,
+        }
+    }
+
     /// Returns the phases in which such a decision may be made.
     pub const fn phases(self) -> &'static [Phase] {
         match self {

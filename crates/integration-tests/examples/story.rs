@@ -73,6 +73,7 @@ async fn strategize(decisions: &DecisionService, run: &RunLease, root: DecisionI
             }],
             resources: vec!["local/shop".to_owned()],
             actor_state: None,
+            request: None,
         },
         ..choice(
             root,

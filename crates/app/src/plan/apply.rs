@@ -18,7 +18,7 @@ use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
 use crate::failure::{RequestError, interrupted_request_failure};
-use crate::next_steps::{diff_step, revert_step};
+use crate::next_steps::{diff_step, revert_step, start_over_step, status_step};
 use crate::plan::find::find_plan;
 use crate::plan::result_warnings::result_secret_warnings;
 use crate::plan::work::plan_work;
@@ -116,10 +116,16 @@ async fn apply_outcome_reply(
             let reply = warnings.into_iter().fold(reply, Reply::warn);
             Ok(match work.paths {
                 0 => reply.info("Applied: no changes"),
+                _ if apply.is_without_changes() => {
+                    reply.info("Applied: the target already had these changes, nothing was written")
+                }
                 _ => reply
                     .info("Changes applied")
                     .hint(NextStep::send(&PlanUnapply { plan: id.into() })),
             })
+        }
+        ApplyOutcome::Unchanged { .. } if plan.position.state() == PlanState::Cancelled => {
+            Err(cancelled_failure(plan))
         }
         ApplyOutcome::Unchanged { apply, .. } => {
             let work = plan_work(services, plan).await?;
@@ -137,13 +143,17 @@ async fn apply_outcome_reply(
         .hint(diff_step(id))
         .hint(revert_step(id))
         .with_plan(plan)),
-        ApplyOutcome::Cancelled(_) => Err(RequestError::new(
-            ExitClass::Conflict,
-            "nothing was applied: the plan was cancelled",
-        )
-        .kind(FailureKind::Cancelled)
-        .with_plan_id(id)),
+        ApplyOutcome::Cancelled(_) => Err(cancelled_failure(plan)),
     }
+}
+
+fn cancelled_failure(plan: &Plan) -> RequestError {
+    let what = format!("nothing was applied: the plan is at {}", plan.position);
+    RequestError::new(ExitClass::Conflict, what)
+        .kind(FailureKind::Cancelled)
+        .with_plan(plan)
+        .hint(status_step(plan.identity.plan_id))
+        .hint(start_over_step(plan))
 }
 
 fn applied_plan(

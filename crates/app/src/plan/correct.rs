@@ -10,9 +10,7 @@ use cleveragents_api::plan::correct::{
 };
 use cleveragents_api::plan::{PlanCorrect, PlanSummary};
 use cleveragents_domain::id::{CheckpointId, DecisionId, PlanId};
-use cleveragents_domain::{
-    Correction, CorrectionMode, Decision, FileOperation, Phase, ResourcePath,
-};
+use cleveragents_domain::{Correction, CorrectionMode, Decision, FileOperation, ResourcePath};
 use cleveragents_engine::decisions::{
     self, CorrectionOutcome, CorrectionRequest, DecisionService, SupersededVisibility,
 };
@@ -133,7 +131,7 @@ fn count_undone_files(
     by: CheckpointId,
 ) -> Result<usize, StoreError> {
     let mut files: BTreeSet<ResourcePath> = BTreeSet::new();
-    for_each_change(tx, plan, |change| {
+    for_each_change(tx, plan, |_, change| {
         if change.undone_by == Some(by) {
             files.insert(change.entry.path);
             if let FileOperation::Rename { from } = change.entry.operation {
@@ -146,8 +144,7 @@ fn count_undone_files(
 
 /// Returns the number of files that a correction would undo, where it is known before.
 fn files_before_correction(preview: &decisions::CorrectionPreview) -> Option<usize> {
-    let is_undone = preview.mode == CorrectionMode::Revert && preview.to == Phase::Execute;
-    (!is_undone).then_some(0)
+    (!preview.undoes_files()).then_some(0)
 }
 
 fn reply(
@@ -207,7 +204,11 @@ fn appended(outcome: &CorrectionOutcome, history: &[Correction]) -> AppendedGuid
         correction: completed_correction(outcome),
         append_detail: AppendDetail {
             original_decision_preserved: preview.superseded.is_empty(),
-            existing_artifacts_kept: preview.impact.artifacts.len(),
+            existing_artifacts_kept: if preview.undoes_files() {
+                0
+            } else {
+                preview.impact.artifacts.len()
+            },
             additional_work: outcome.correction.guidance.clone(),
             note: format!(
                 "No decision was superseded; the plan returns to {}.",

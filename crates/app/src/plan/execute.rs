@@ -12,7 +12,7 @@ use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
     apply_step, diff_step, execute_step, mark_applied_step, prompt_step, raise_budget_step,
-    resume_step, tree_step,
+    resume_step, start_over_step, tree_step,
 };
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
@@ -220,10 +220,16 @@ fn add_unchanged_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<Exec
             .hint(mark_applied_step(id))
             .with_exit(ExitClass::Conflict);
     }
-    let next = if at.is_terminal() {
-        status
-    } else {
-        apply_step(plan)
+    if at.state() == PlanState::Cancelled {
+        return reply
+            .error(format!("nothing was run: the plan is at {at}"))
+            .hint(status)
+            .hint(start_over_step(plan))
+            .with_exit(ExitClass::Conflict);
+    }
+    let next = match at.state() {
+        PlanState::Applied => status,
+        _ => apply_step(plan),
     };
     reply
         .info(format!("Nothing to run: the plan is at {at}"))

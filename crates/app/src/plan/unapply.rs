@@ -29,6 +29,10 @@ impl Handler<PlanUnapply> for App {
         let again = NextStep::send(&PlanUnapply { plan: id.into() });
         let (plan, apply, text) = match self.services.apply_service(caller)?.unapply(&apply).await?
         {
+            Unapplied::Done { plan, apply } if apply.is_without_changes() => {
+                let text = "Unapplied: nothing of the plan was left to undo";
+                (plan, apply, text)
+            }
             Unapplied::Done { plan, apply } => (plan, apply, "Changes undone"),
             Unapplied::Unchanged { plan, apply } => {
                 (plan, apply, "the changes were already undone")

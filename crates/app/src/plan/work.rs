@@ -1,16 +1,17 @@
 //! The recorded work of a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_api::plan::execute::RunCost;
 use cleveragents_domain::changeset::RecordedChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, PlanId};
+use cleveragents_domain::id::{CheckpointId, PlanId, SandboxId};
 use cleveragents_domain::model_call::ModelSpend;
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, Plan, PlanState, ResourcePath, ValidationSummary,
+    ChangeEntry, Decision, DecisionType, FileOperation, FileState, NamespacedName, Plan, PlanState,
+    ResourcePath, ValidationSummary,
 };
 use cleveragents_ports::{StoreError, Transaction};
 
@@ -27,9 +28,10 @@ pub struct PlanWork {
     pub decisions: usize,
     pub invariants: usize,
     pub tool_calls: u64,
-    /// Changes that were not undone.
+    /// Changes of the paths that the result changes.
     pub changes: u64,
-    /// Distinct paths of the changes that were not undone.
+    /// Number of paths that the result changes. A path that a later change or a rejection brought back
+    /// to its first state is not among them.
     pub paths: usize,
     /// Checkpoints that a rollback can restore.
     pub checkpoints: usize,
@@ -91,14 +93,7 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId, attempt: u32) -> Result<Pla
     // history.
     let on_the_way = |it: &&&Checkpoint| it.trigger != CheckpointTrigger::Rollback;
     let last_checkpoint = kept.iter().rfind(on_the_way).map(|it| it.id);
-    let mut changes = 0;
-    let mut paths: BTreeSet<ResourcePath> = BTreeSet::new();
-    for_each_change(tx, plan, |change| {
-        if change.undone_by.is_none() {
-            changes += 1;
-            paths.insert(change.entry.path);
-        }
-    })?;
+    let net = net_changes(tx, plan)?;
     let child_plans = count_child_plans(tx, &standing)?;
     Ok(PlanWork {
         strategy: tx.newest_strategy(plan)?,
@@ -106,8 +101,8 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId, attempt: u32) -> Result<Pla
         decisions: standing.len(),
         invariants,
         tool_calls: tx.count_tool_calls(plan, None)?,
-        changes,
-        paths: paths.len(),
+        changes: net.values().map(|it| it.changes).sum(),
+        paths: net.len(),
         checkpoints: kept.len(),
         last_checkpoint,
         validation: tx.newest_validation_run(plan, attempt)?,
@@ -116,11 +111,62 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId, attempt: u32) -> Result<Pla
     })
 }
 
-/// Calls `visit` with all changes of a plan, undone or not.
+/// All recorded changes of one path, as one.
+#[derive(Debug, Clone, PartialEq)]
+struct NetChange {
+    before: Option<FileState>,
+    after: Option<FileState>,
+    /// Number of changes by actors.
+    changes: u64,
+}
+
+/// Returns the paths that the plan's result changes, by sandbox and path.
+fn net_changes(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+) -> Result<BTreeMap<(SandboxId, ResourcePath), NetChange>, StoreError> {
+    let mut net: BTreeMap<(SandboxId, ResourcePath), NetChange> = BTreeMap::new();
+    let mut add = |key, before: &Option<FileState>, after: &Option<FileState>, changes| {
+        let entry = net.entry(key).or_insert_with(|| NetChange {
+            before: before.clone(),
+            after: None,
+            changes: 0,
+        });
+        entry.after.clone_from(after);
+        entry.changes += changes;
+    };
+    let user = NamespacedName::built_in("user");
+    for_each_change(tx, plan, |sandbox, change| {
+        if change.undone_by.is_some() {
+            return;
+        }
+        let ChangeEntry {
+            path,
+            operation,
+            before,
+            after,
+            actor,
+            ..
+        } = change.entry;
+        // What the user took out of the result is no change of an actor.
+        let count = u64::from(actor != user);
+        match operation {
+            FileOperation::Rename { from } => {
+                add((sandbox, from), &before, &None, 0);
+                add((sandbox, path), &None, &after, count);
+            }
+            _ => add((sandbox, path), &before, &after, count),
+        }
+    })?;
+    net.retain(|_, change| change.before != change.after);
+    Ok(net)
+}
+
+/// Calls `visit` with the sandbox and each change of a plan, undone or not.
 pub(super) fn for_each_change(
     tx: &mut dyn Transaction,
     plan: PlanId,
-    mut visit: impl FnMut(RecordedChange),
+    mut visit: impl FnMut(SandboxId, RecordedChange),
 ) -> Result<(), StoreError> {
     for changeset in tx.changesets_of(plan)? {
         let mut after = 0;
@@ -128,7 +174,8 @@ pub(super) fn for_each_change(
             let page = tx.changes_after(changeset.id, after, PAGE)?;
             let Some(last) = page.last() else { break };
             after = last.entry.sequence;
-            page.into_iter().for_each(&mut visit);
+            let changes = page.into_iter();
+            changes.for_each(|change| visit(changeset.sandbox_id, change));
         }
     }
     Ok(())

@@ -223,6 +223,7 @@ fn cart_choice(root: DecisionId) -> DecisionDraft {
             ],
             resources: vec!["local/folder".to_owned()],
             actor_state: Some(b"state".to_vec()),
+            request: None,
         },
         ..new_choice(root, "Where to begin?", "Begin with the cart")
     }

@@ -13,7 +13,7 @@ use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::{Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
 use tokio::task::spawn_blocking;
 
-use super::attempt::update;
+use super::attempt::{end_part, update};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyService, PlanApplyRequest, ReversalRun, Unapplied};
 use crate::execution::{LocalOperation, PlanRun, own_plan, require_local_sandboxes};
@@ -227,9 +227,8 @@ impl ReversalRun<'_> {
                     part.written.clear();
                 }
                 TargetAbortOutcome::Done(applied) => {
-                    part.state = ApplyPartState::Done;
+                    end_part(part, applied);
                     part.written.clear();
-                    part.result = Some(applied);
                 }
                 TargetAbortOutcome::Stopped(found) => {
                     part.state = ApplyPartState::Stopped;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::apply_intent::AppliedResult;
 use cleveragents_domain::apply_record::{
     ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
 };
@@ -111,6 +112,9 @@ impl ApplyRun<'_> {
                     .log(self.run)
                     .abort_prepared(record, &reason)
                     .await?;
+                if let Some(failed) = failed_validations(&conflicts) {
+                    self.run.record_error(failed).await?;
+                }
                 let plan = self.constrain(&reason).await?;
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
@@ -258,10 +262,7 @@ impl ApplyRun<'_> {
             part.obstacles.clear();
             part.written.clear();
             match outcome {
-                CommitOutcome::Done(applied) => {
-                    part.state = ApplyPartState::Done;
-                    part.result = Some(applied);
-                }
+                CommitOutcome::Done(applied) => end_part(part, applied),
                 CommitOutcome::Stopped(stopped) => {
                     part.state = ApplyPartState::Stopped;
                     part.obstacles.clone_from(&stopped.conflicts);
@@ -518,6 +519,19 @@ pub(super) fn new_part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
     }
 }
 
+/// Ends a part whose change is in its target.
+pub(super) fn end_part(part: &mut ApplyPart, applied: AppliedResult) {
+    let owns = part.intent.as_ref().is_none_or(|it| it.owns(&applied));
+    if owns {
+        part.state = ApplyPartState::Done;
+        part.result = Some(applied);
+    } else {
+        // Unapply must not undo the commit of another program.
+        part.state = ApplyPartState::Nothing;
+        part.intent = None;
+    }
+}
+
 /// Returns the intent of a part that is prepared.
 pub(super) fn required_intent(part: &ApplyPart) -> Result<ApplyIntent, StoreError> {
     let missing = || StoreError::internal(format!("part {} of an apply has no intent", part.id));
@@ -536,6 +550,14 @@ pub(super) fn failure_conflict(
             reason: error.to_string(),
         },
     }
+}
+
+/// Returns the error of validations that failed on a merge with a target.
+fn failed_validations(conflicts: &[Conflict]) -> Option<NewErrorRecord> {
+    let failed = |it: &&Conflict| matches!(it.reason, ConflictReason::Validations { .. });
+    let failed: Vec<Conflict> = conflicts.iter().filter(failed).cloned().collect();
+    let message = join_conflicts(&failed);
+    (!failed.is_empty()).then(|| NewErrorRecord::new(ErrorCategory::Validation, message))
 }
 
 /// Joins the conflicts into one line.

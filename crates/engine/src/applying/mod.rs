@@ -20,7 +20,7 @@ mod unfinished;
 
 use std::sync::Arc;
 
-use cleveragents_domain::apply_record::ApplyRecord;
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
 use cleveragents_domain::approval::{ApprovedApply, PendingApprovals};
 use cleveragents_domain::event::payloads::ApplyRequested;
 use cleveragents_domain::id::PlanId;
@@ -45,7 +45,7 @@ pub use error::{ApplyFailure, Result};
 pub use gc::{ApplyGarbageCollector, SweptApply, UNAPPLY_WINDOW};
 use merge_validation::UnvalidatedMergePolicy;
 pub use rebase::RebaseOutcome;
-pub use recover::{RecoveredApply, RecoveryReport};
+pub use recover::{RecoveredApply, RecoveryOutcome, RecoveryReport};
 pub use unapply::Unapplied;
 pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
 
@@ -250,10 +250,10 @@ impl ApplyService {
                 // (law 1).
                 if is_finished(held.position) || version.is_some_and(|it| it != held.version) {
                     // The answer to a repeated request: the result of the apply that was made.
-                    let last = tx.applies_of(plan)?.pop();
+                    let done = newest_done(tx.applies_of(plan)?);
                     return Ok(ApplyQueueOutcome::Unchanged(
                         Box::new(held),
-                        last.map(Box::new),
+                        done.map(Box::new),
                     ));
                 }
                 // Checked at the request, so that a plan is not queued on a machine that can never
@@ -302,11 +302,26 @@ impl ApplyService {
         Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
     }
 
+    /// Returns the newest attempt that applied the plan's changes.
+    async fn newest_done_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let read =
+            move |tx: &mut dyn Transaction| Ok::<_, StoreError>(newest_done(tx.applies_of(plan)?));
+        Ok(self.services.store.read(read).await?)
+    }
+
     /// Returns the plan's newest attempt.
     async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
         let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
         Ok(self.services.store.read(read).await?)
     }
+}
+
+/// Returns the newest of a plan's attempts that applied its changes. A later one may have failed to
+/// undo them.
+fn newest_done(applies: Vec<ApplyRecord>) -> Option<ApplyRecord> {
+    let is_done =
+        |it: &ApplyRecord| (it.direction, it.state) == (ApplyDirection::Apply, ApplyState::Done);
+    applies.into_iter().rfind(is_done)
 }
 
 /// Whether the plan cannot be applied any more.
@@ -332,7 +347,7 @@ impl ApplyRun<'_> {
         let id = plan.identity.plan_id;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
             // Another process moved the plan between the request and the claim.
-            let apply = self.service.unfinished_apply(id).await?;
+            let apply = self.service.newest_done_apply(id).await?;
             return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
         if plan.position.point_of_no_return() == PointOfNoReturn::Passed {

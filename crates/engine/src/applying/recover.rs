@@ -10,15 +10,23 @@ use crate::execution::{PlanRun, own_plan};
 use crate::runs::ClaimOutcome;
 use cleveragents_ports::Slots;
 
-/// Outcome of recovering one attempt.
+/// An attempt that was recovered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RecoveredApply {
+pub struct RecoveredApply {
+    pub plan: Plan,
+    pub direction: ApplyDirection,
+    pub outcome: RecoveryOutcome,
+}
+
+/// Outcome of recovering one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecoveryOutcome {
     /// It was decided, and is finished now.
-    Finished(Plan),
+    Finished,
     /// It was not decided, and is undone; nothing was changed.
-    Aborted(Plan),
+    Aborted,
     /// It stopped, because a target has changed.
-    Stopped(Plan),
+    Stopped,
 }
 
 /// Outcome of recovering all attempts.
@@ -73,22 +81,19 @@ impl ApplyRun<'_> {
         // Read after the claim: its owner may have finished it just before.
         let store = &self.service.services.store;
         let record = store.read(move |tx| tx.apply(id)).await?;
-        Ok(match (record.state, record.direction) {
+        let direction = record.direction;
+        let outcome = match (record.state, direction) {
             (ApplyState::Decided, ApplyDirection::Apply) => {
                 match self.commit_decided(record, None).await? {
-                    ApplyOutcome::Applied { plan, .. } => Some(RecoveredApply::Finished(plan)),
-                    outcome => Some(RecoveredApply::Stopped(outcome.plan().clone())),
+                    ApplyOutcome::Applied { .. } => RecoveryOutcome::Finished,
+                    _ => RecoveryOutcome::Stopped,
                 }
             }
             (ApplyState::Decided, ApplyDirection::Unapply) => {
-                match self
-                    .service
-                    .reversal(self.run)
-                    .finish_unapply(record, None)
-                    .await?
-                {
-                    Unapplied::Stopped { plan, .. } => Some(RecoveredApply::Stopped(plan)),
-                    _ => Some(RecoveredApply::Finished(self.run.plan.clone())),
+                let mut reversal = self.service.reversal(self.run);
+                match reversal.finish_unapply(record, None).await? {
+                    Unapplied::Stopped { .. } => RecoveryOutcome::Stopped,
+                    _ => RecoveryOutcome::Finished,
                 }
             }
             (ApplyState::Preparing, direction) => {
@@ -104,10 +109,15 @@ impl ApplyRun<'_> {
                     .log(self.run)
                     .abort_prepared_and_fail(record, reason, fails)
                     .await?;
-                Some(RecoveredApply::Aborted(self.run.plan.clone()))
+                RecoveryOutcome::Aborted
             }
             // Ended meanwhile by its owner.
-            _ => None,
-        })
+            _ => return Ok(None),
+        };
+        Ok(Some(RecoveredApply {
+            plan: self.run.plan.clone(),
+            direction,
+            outcome,
+        }))
     }
 }

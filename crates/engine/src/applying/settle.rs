@@ -22,7 +22,7 @@ impl ApplyService {
         let services = &self.services;
         let held = services.lifecycle.plan(request.plan).await?;
         if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
-            let apply = self.newest_apply(request.plan).await?;
+            let apply = self.newest_done_apply(request.plan).await?;
             return Ok(ApplyOutcome::Unchanged { plan: held, apply });
         }
         let known = services.lifecycle.proven_owner(request.plan).await?;

@@ -1,16 +1,17 @@
 //! Lists unfinished applies for read-only commands. Takes no claim and no lock.
 
 use cleveragents_domain::Plan;
-use cleveragents_domain::apply_record::ApplyState;
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyState};
 use cleveragents_domain::id::OwnerId;
 
 use crate::runs::{OwnerActivity, RunService};
 use cleveragents_ports::{Result, StoreError, StoreHandle};
 
-/// An apply of this node that is neither done nor undone.
+/// An attempt of this node to apply or to unapply a plan that is neither done nor undone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedApply {
     pub plan: Plan,
+    pub direction: ApplyDirection,
     pub state: ApplyState,
     pub worker: ApplyWorker,
 }
@@ -42,6 +43,7 @@ pub async fn unfinished_applies(
     let of_this_node = found.into_iter().filter(|(record, ..)| record.node == node);
     let unfinished = of_this_node.map(|(record, plan, run)| UnfinishedApply {
         plan,
+        direction: record.direction,
         state: record.state,
         worker: match run {
             None => ApplyWorker::Gone,

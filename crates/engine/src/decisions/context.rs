@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::model_call::ConversationKey;
 use cleveragents_domain::{ContextSnapshot, Decision};
 use serde::{Deserialize, Serialize};
 
 use super::error::{DecisionFailure, Result};
+use crate::execution::request_items;
 use cleveragents_ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +19,30 @@ pub struct DecisionContext {
     pub resources: Vec<String>,
     /// The actor's own state, opaque to us.
     pub actor_state: Option<Vec<u8>>,
+    /// The stored model request that `items` were read from. They are then read from it again, not
+    /// stored a second time.
+    pub request: Option<String>,
+}
+
+impl DecisionContext {
+    /// Returns the context of a decision by a model: the newest request of its conversation.
+    pub(crate) fn of_model(
+        tx: &mut dyn Transaction,
+        plan: PlanId,
+        conversation: &ConversationKey,
+        resources: &[String],
+    ) -> cleveragents_ports::Result<Self> {
+        let Some(call) = tx.newest_model_call(plan, conversation)? else {
+            return Ok(Self::default());
+        };
+        let items = request_items(tx, &call.call.request)?;
+        Ok(Self {
+            resources: resources.to_vec(),
+            actor_state: None,
+            request: items.is_some().then_some(call.call.request),
+            items: items.unwrap_or_default(),
+        })
+    }
 }
 
 /// A piece of the context: a file, a message, a rule.
@@ -47,6 +74,14 @@ struct ContextBody {
     resources: Vec<String>,
 }
 
+/// The stored form of a context that is a model request.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestReference {
+    request: String,
+    resources: Vec<String>,
+}
+
 /// A context whose blobs are staged, so that a decision can refer to them.
 #[derive(Debug, Clone)]
 pub(super) struct StagedContext {
@@ -64,11 +99,20 @@ impl StagedContext {
                 items: context.items,
                 resources: context.resources,
             };
-            let bytes = serde_json::to_vec(&body).map_err(StoreError::internal)?;
+            let whole = serde_json::to_vec(&body).map_err(StoreError::internal)?;
+            snapshot.hash = BlobHash::of(&whole).to_string();
+            snapshot.resources.clone_from(&body.resources);
+            let bytes = match context.request {
+                None => whole,
+                // The messages are stored with the request, each once.
+                Some(request) => {
+                    let resources = body.resources;
+                    let reference = RequestReference { request, resources };
+                    serde_json::to_vec(&reference).map_err(StoreError::internal)?
+                }
+            };
             let blob = store.stage_blob(bytes).await?;
-            snapshot.hash = blob.hash.to_string();
             snapshot.context_ref = Some(blob.hash.to_string());
-            snapshot.resources = body.resources;
             blobs.push(blob);
         }
         if let Some(state) = context.actor_state {
@@ -113,6 +157,17 @@ pub(super) fn load_context(tx: &mut dyn Transaction, decision: &Decision) -> Res
             return Err(damaged(format!("{}: {reason}", path.display())));
         }
         Err(other) => return Err(other.into()),
+    };
+    let bytes = match serde_json::from_slice::<RequestReference>(&bytes) {
+        Err(_) => bytes,
+        Ok(reference) => {
+            let Some(items) = request_items(tx, &reference.request)? else {
+                return Ok(StoredContext::Released);
+            };
+            let resources = reference.resources;
+            let body = ContextBody { items, resources };
+            serde_json::to_vec(&body).map_err(StoreError::internal)?
+        }
     };
     let found = BlobHash::of(&bytes);
     if found.as_str() != snapshot.hash {

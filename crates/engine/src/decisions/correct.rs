@@ -250,8 +250,8 @@ fn return_to_phase(
     Ok(plan)
 }
 
-/// For a decision of Execute, undoes the file changes made after it. For a new strategy, the
-/// changes are undone when it is stored.
+/// For a decision of Execute, undoes the file changes made after it. For a new strategy, undoes all of
+/// them, so that it is made for the base.
 fn restore_files(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -259,11 +259,14 @@ fn restore_files(
     preview: &CorrectionPreview,
     plan: &Plan,
 ) -> Result<Option<UndoSummary>> {
-    if preview.mode != CorrectionMode::Revert || preview.to != Phase::Execute {
+    if !preview.undoes_files() {
         return Ok(None);
     }
     let id = plan.identity.plan_id;
-    let earlier = RestorePoint::before(tx, id, preview.decision.created_at)?;
+    let earlier = match preview.to {
+        Phase::Strategize => RestorePoint::initial(tx, id)?,
+        Phase::Execute | Phase::Apply => RestorePoint::before(tx, id, preview.decision.created_at)?,
+    };
     let Some((back, event)) = undo_after(tx, ids, plan, &earlier, &request.actor)? else {
         return Ok(None);
     };

@@ -111,6 +111,14 @@ impl DecisionService {
 }
 
 impl CorrectionPreview {
+    /// Whether the correction undoes changes of files. An addition to the work of Execute keeps them.
+    pub fn undoes_files(&self) -> bool {
+        match self.to {
+            Phase::Strategize => self.plan.position.phase() != Phase::Strategize,
+            Phase::Execute | Phase::Apply => self.mode == CorrectionMode::Revert,
+        }
+    }
+
     /// Fails if the plan cannot be corrected at `position`.
     pub(super) fn check_move(&self, position: Position) -> Result<()> {
         let moved = position.after(Move::Correct(self.to));

@@ -84,18 +84,11 @@ impl LlmWork<'_> {
         })
     }
 
-    /// Looks for a strategy and returns the one that the model submitted. `strategies` is the
-    /// number of the plan's newest strategy.
+    /// Looks for a strategy and returns the one that the model submitted.
     pub(super) async fn find_strategy(
         &self,
-        strategies: i64,
+        key: ConversationKey,
     ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
-        let key = ConversationKey {
-            phase: Phase::Strategize,
-            strategy: strategies,
-            step: 0,
-            round: 0,
-        };
         let known = self.load_prompt_context().await?;
         let task = ModelTask::Strategize;
         let messages = opening_messages(&self.run.plan, self.llm, task, &known);

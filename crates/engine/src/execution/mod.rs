@@ -44,6 +44,7 @@ mod validation_runner;
 mod validator;
 mod workspace;
 
+pub(crate) use agent_loop::request_items;
 pub use changesets::{Changeset, ExecutionContext};
 pub use checkpoints::CheckpointPolicy;
 pub use error::{ExecutionError, LocalOperation, Result, WrongNode};

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cleveragents_domain::actor::Actor;
 use cleveragents_domain::event::payloads::{ActorCompleted, ValidationsCompleted};
 use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::model_call::ConversationKey;
 use cleveragents_domain::progress::Progress;
 use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::tool::control::StatedDecision;
 use cleveragents_domain::{
-    DecisionType, EventPayload, NamespacedName, Phase, Plan, StreamId, Timestamp, ValidationSummary,
+    DecisionType, ErrorCategory, EventPayload, NamespacedName, Phase, Plan, StreamId, Timestamp,
+    ValidationSummary,
 };
 use tokio::sync::watch;
 
@@ -26,7 +28,7 @@ use super::execute_request::{approve, profile_approver};
 use super::services::{EngineServices, PlanActors, find_actors, plan_actor_names};
 use super::strategize::strategy_hash;
 use super::unfinished_work::interrupt_unfinished;
-use super::workspace::SandboxOpener;
+use super::workspace::{SandboxOpener, Workspace};
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::error_history::{NewErrorRecord, record_error};
 use crate::journal::new_event;
@@ -270,7 +272,7 @@ impl PlanRun {
     }
 
     /// Records an error of the plan.
-    pub(super) async fn record_error(&self, new_error: NewErrorRecord) -> Result<()> {
+    pub(crate) async fn record_error(&self, new_error: NewErrorRecord) -> Result<()> {
         let (plan, actor) = (self.id(), self.owner_name());
         let ids = Arc::clone(&self.services.ids);
         self.lease
@@ -296,6 +298,8 @@ impl PlanRun {
         Ok(id)
     }
 
+    /// Stores the summary of a validation round. Failures are an error of the plan too, so they stay
+    /// in its history even if a repair succeeds.
     pub(super) async fn store_summary(
         &self,
         round: u32,
@@ -304,8 +308,20 @@ impl PlanRun {
         let (id, attempt) = (self.id(), self.plan.attempt);
         let actor = self.owner_name();
         let summary = summary.clone();
+        let ids = Arc::clone(&self.services.ids);
+        let failed = (!summary.permits_apply()).then(|| NewErrorRecord {
+            category: ErrorCategory::Validation,
+            message: summary.required_failures(),
+            // Failures and their repair count for the last step.
+            step: Some(self.plan.last_completed_step.unwrap_or(1)),
+            cause_chain: Vec::new(),
+        });
         self.lease
             .write(self.operation("plan.store-validations"), move |tx| {
+                // Lock order: the plan before its stream.
+                if let Some(failed) = &failed {
+                    record_error(tx, &*ids, id, failed, &actor)?;
+                }
                 tx.put_validation_run(id, attempt, round, &summary)?;
                 let payload = ValidationsCompleted {
                     round: Some(round),
@@ -341,6 +357,22 @@ pub(super) fn stated_draft(
         context: DecisionContext::default(),
         influences: Vec::new(),
     }
+}
+
+/// Returns what the model of a conversation was given with its newest request, as the context of its
+/// decisions.
+pub(super) async fn model_context(
+    run: &PlanRun,
+    conversation: ConversationKey,
+    workspace: &Workspace,
+) -> Result<DecisionContext> {
+    let resources = workspace.sandboxes.iter();
+    let resources: Vec<String> = resources.map(|it| it.resource.to_string()).collect();
+    let id = run.id();
+    let store = &run.services.store;
+    let context =
+        store.read(move |tx| DecisionContext::of_model(tx, id, &conversation, &resources));
+    Ok(context.await?)
 }
 
 /// Passes on what the plan does, for watchers.

@@ -20,6 +20,7 @@ use super::error::{ExecutionError, LocalOperation, Result};
 use super::executor::Executor;
 use super::ownership::own_plan;
 use super::plan_run::PlanRun;
+use super::reject::rejections_after;
 use crate::journal::new_event;
 use crate::lifecycle::{
     PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
@@ -360,10 +361,13 @@ fn later_decisions(
                 | DecisionType::ValidationResponse
         )
     };
-    let later = |it: &Decision| !it.is_superseded && it.created_at > checkpoint.created_at;
+    // By the number of its call: a rejection is decided in the same moment as its checkpoint.
+    let rejections = rejections_after(tx, plan, checkpoint.call_number)?;
+    let later = |it: &Decision| about_work(it) && it.created_at > checkpoint.created_at;
+    let is_undone = |it: &Decision| later(it) || rejections.contains(&it.decision_id);
     let decisions = tx.decisions_of(plan)?.into_iter();
     Ok(decisions
-        .filter(|it| about_work(it) && later(it))
+        .filter(|it| !it.is_superseded && is_undone(it))
         .map(|it| it.decision_id)
         .collect())
 }

@@ -6,19 +6,22 @@ use std::sync::Arc;
 use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
 use cleveragents_domain::event::payloads::StrategyStored;
 use cleveragents_domain::id::DecisionId;
+use cleveragents_domain::model_call::ConversationKey;
+use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
 use cleveragents_domain::tool::ToolEffect;
 use cleveragents_domain::tool::control::{StatedDecision, SubmittedStrategy};
-use cleveragents_domain::{Confidence, DecisionType, Plan, StreamId, Timestamp};
+use cleveragents_domain::{Confidence, DecisionType, Phase, Plan, StreamId, Timestamp};
 
 use super::error::{ExecutionError, Result};
 use super::execute_phase::PhaseContext;
 use super::llm_actor::LlmWork;
-use super::plan_run::{PlanRun, stated_draft};
+use super::plan_run::{PlanRun, model_context, stated_draft};
 use super::steps::{ActorEnd, StepWork};
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::new_event;
+use crate::lifecycle::supersede_strategies;
 use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::tools::Toolbox;
@@ -45,6 +48,8 @@ struct ChosenStrategy {
     rationale: String,
     confidence: Confidence,
     decisions: Vec<StatedDecision>,
+    /// What the model was given.
+    context: DecisionContext,
 }
 
 /// The Strategize phase of an owned plan.
@@ -86,12 +91,15 @@ impl<'a> StrategizePhase<'a> {
             rationale: found.rationale,
             confidence: Some(found.confidence),
             reasoning: None,
-            context: DecisionContext::default(),
+            context: found.context.clone(),
             influences: Vec::new(),
         };
         let decision = self.run.record_decision_once(choice, started).await?;
         for stated in found.decisions {
-            let stated = stated_draft(decision, DecisionType::StrategyChoice, stated);
+            let stated = DecisionDraft {
+                context: found.context.clone(),
+                ..stated_draft(decision, DecisionType::StrategyChoice, stated)
+            };
             self.run.record_decision_once(stated, None).await?;
         }
         self.store_strategy(found.strategy, decision).await?;
@@ -105,7 +113,7 @@ impl<'a> StrategizePhase<'a> {
         let execution = self.run.execution_actor()?;
         Ok(match &strategist.kind {
             ActorKind::Llm(llm) => match self.strategize_with_model(strategist, llm).await? {
-                Ok(submitted) => Ok(ChosenStrategy {
+                Ok((submitted, context)) => Ok(ChosenStrategy {
                     strategy: Strategy {
                         summary: submitted.summary,
                         // Set by the engine: the model must not choose the hash that an approval is
@@ -116,6 +124,7 @@ impl<'a> StrategizePhase<'a> {
                     rationale: submitted.rationale,
                     confidence: submitted.confidence,
                     decisions: submitted.decisions,
+                    context,
                 }),
                 Err(end) => Err(end),
             },
@@ -125,6 +134,7 @@ impl<'a> StrategizePhase<'a> {
                     .to_owned(),
                 confidence: Confidence::ONE,
                 decisions: Vec::new(),
+                context: DecisionContext::default(),
             }),
         })
     }
@@ -134,7 +144,7 @@ impl<'a> StrategizePhase<'a> {
         &self,
         actor: &Actor,
         llm: &LlmActor,
-    ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
+    ) -> Result<std::result::Result<(SubmittedStrategy, DecisionContext), ActorEnd>> {
         let run = &*self.run;
         run.interrupt_unfinished().await?;
         let context = PhaseContext::open(run, actor).await?;
@@ -150,9 +160,16 @@ impl<'a> StrategizePhase<'a> {
             llm,
             work: &work,
         };
-        let found = llm_work.find_strategy(strategies).await?;
+        let key = ConversationKey {
+            phase: Phase::Strategize,
+            strategy: strategies,
+            step: 0,
+            round: 0,
+        };
+        let found = llm_work.find_strategy(key).await?;
+        let known = model_context(run, key, &context.workspace).await?;
         work.close().await?;
-        Ok(found)
+        Ok(found.map(|submitted| (submitted, known)))
     }
 
     /// Stores the strategy. Undoes the work for the previous one.
@@ -185,26 +202,31 @@ impl<'a> StrategizePhase<'a> {
                 ..record.clone()
             };
             record.number = tx.insert_strategy(&record)?;
-            // Undo the work for the previous strategy: its changes are removed, its records stay.
-            let back = match record.number {
-                ..=1 => None,
-                _ => {
-                    let initial = RestorePoint::initial(tx, record.plan_id)?;
-                    undo_after(tx, &*ids, &plan, &initial, &actor)?
-                }
+            // Returning to Strategize undoes the work for the previous strategy. A plan that an
+            // older program set back still has it.
+            let has_work = |it: &SandboxRecord| it.tree != it.base_tree;
+            let back = if tx.sandboxes_of(record.plan_id)?.iter().any(has_work) {
+                let initial = RestorePoint::initial(tx, record.plan_id)?;
+                undo_after(tx, &*ids, &plan, &initial, &actor)?
+            } else {
+                None
             };
+            let superseded =
+                supersede_strategies(tx, record.plan_id, Some(record.decision_id), &actor)?;
             let stored = StrategyStored {
                 number: record.number,
                 hash: record.hash.clone(),
                 steps: record.strategy.steps.len() as u64,
             };
             let mut events = vec![new_event(&actor, &stored)?];
+            let has_undone = back.is_some();
             events.extend(back.map(|(_, new_event)| new_event));
+            events.extend(superseded);
             tx.append(StreamId::Plan(record.plan_id), &events)?;
-            Ok::<_, ExecutionError>((held, record))
+            Ok::<_, ExecutionError>((held, record, has_undone))
         });
-        let (plan, record) = stored.await?;
-        if record.number > 1 {
+        let (plan, record, has_undone) = stored.await?;
+        if has_undone {
             // The index follows the rows that the transaction marked.
             self.run.calls.undo_after(0);
         }

@@ -4,7 +4,7 @@
 
 use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::strategy::StrategyRecord;
-use cleveragents_domain::{ErrorCategory, Plan, ValidationSummary};
+use cleveragents_domain::{Plan, ValidationSummary};
 
 use super::call_index::{CallEntry, load_calls};
 use super::error::Result;
@@ -14,7 +14,6 @@ use super::plan_run::PlanRun;
 use super::refused_changes::{list_refusals, listed_refusals, only_refusals_fail};
 use super::steps::{ActorEnd, StepWork};
 use super::validator::Validator;
-use crate::error_history::NewErrorRecord;
 use cleveragents_ports::{StoreError, StoreHandle};
 
 /// First turn number of a repair attempt; larger than any turn of the actor's own steps.
@@ -88,7 +87,6 @@ impl ValidatePhase<'_> {
         // A repair is recorded under the last step. Its turn numbers come after all turns of that
         // step.
         let step = run.plan.last_completed_step.unwrap_or(1);
-        self.record_failed_round(step, found).await?;
         let mut work = StepWork::begin(run, self.context, &self.context.runner, step).await?;
         let valid = run.calls.select(CallEntry::is_valid);
         work.restore_stamps(&load_calls(&run.services.store, &valid).await?);
@@ -113,18 +111,6 @@ impl ValidatePhase<'_> {
             ActorEnd::Done | ActorEnd::Failed(_) => FixOutcome::Attempted,
             end => FixOutcome::Ended(end),
         })
-    }
-
-    /// Records the failures as an error of the plan before the repair, so they stay in its history
-    /// even if the repair succeeds.
-    async fn record_failed_round(&self, step: u32, found: &ValidationSummary) -> Result<()> {
-        let new_error = NewErrorRecord {
-            category: ErrorCategory::Validation,
-            message: found.required_failures(),
-            step: Some(step),
-            cause_chain: Vec::new(),
-        };
-        self.run.record_error(new_error).await
     }
 }
 

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
 use crate::journal::new_event;
-use cleveragents_ports::{Ids, OperationOutcome, Transaction};
+use crate::undo::{RestorePoint, undo_after};
+use cleveragents_ports::{Ids, OperationOutcome, StoreError, Transaction};
 
 /// Outcome of a requested move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +92,7 @@ pub(crate) fn move_plan(
     next.version = tx.update_plan(&next)?;
     count_outcome(tx, &plan, request.requested)?;
     if request.requested == Move::Revert {
+        abandon_strategy(tx, ids, &plan, &request.actor)?;
         record_intervention(tx, ids, &plan, request, "Why go back to strategize?")?;
     }
     // Appended in the transaction of the move (law 2). The stream is the last lock.
@@ -100,6 +102,56 @@ pub(crate) fn move_plan(
         enter_phase(tx, ids, &next, &request.actor)?;
     }
     Ok(PlanMoveOutcome::Moved(next))
+}
+
+/// Gives up the plan's strategy with the work on it: the sandboxes are at their base again, so the next
+/// strategy is not made for rejected files. All records stay.
+fn abandon_strategy(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: &Plan,
+    actor: &str,
+) -> Result<()> {
+    if plan.position.phase() == Phase::Strategize {
+        return Ok(());
+    }
+    let id = plan.identity.plan_id;
+    let initial = RestorePoint::initial(tx, id)?;
+    let undone = undo_after(tx, ids, plan, &initial, actor)?;
+    let mut events: Vec<NewEvent> = undone.into_iter().map(|(_, event)| event).collect();
+    events.extend(supersede_strategies(tx, id, None, actor)?);
+    tx.append(StreamId::Plan(id), &events)?;
+    Ok(())
+}
+
+/// Supersedes the decisions about strategies and the work on them, except those of the strategy
+/// `current`. Returns the event, which the caller must append.
+pub(crate) fn supersede_strategies(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    current: Option<DecisionId>,
+    actor: &str,
+) -> std::result::Result<Option<NewEvent>, StoreError> {
+    let decisions = tx.decisions_of(plan)?.into_iter();
+    let is_former = |it: &Decision| {
+        let is_current = current.is_some()
+            && (Some(it.decision_id) == current || it.parent_decision_id == current);
+        !it.is_superseded && it.decision_type.is_about_strategy() && !is_current
+    };
+    let former: Vec<DecisionId> = decisions
+        .filter(is_former)
+        .map(|it| it.decision_id)
+        .collect();
+    if former.is_empty() {
+        return Ok(None);
+    }
+    tx.supersede(plan, &former)?;
+    let record = DecisionSuperseded {
+        correction: None,
+        checkpoint: None,
+        decisions: former,
+    };
+    new_event(actor, &record).map(Some)
 }
 
 /// Records a user's guidance as a decision of the plan.

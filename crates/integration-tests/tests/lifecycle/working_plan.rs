@@ -82,6 +82,7 @@ pub(crate) fn choice(
             }],
             resources: vec!["local/folder".to_owned()],
             actor_state: Some(vec![0, 159, 146, 150]),
+            request: None,
         },
         influences: Vec::new(),
     }

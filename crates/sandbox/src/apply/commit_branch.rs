@@ -170,7 +170,7 @@ impl CommitRun<'_> {
                 // cannot commit in between.
                 drop(worktrees);
                 self.targets.reached(ApplyStep::IndexUnlocked);
-                self.finish(&self.effect.new)
+                self.finish(Some(&self.effect.new))
             }
             state => {
                 drop(branch);
@@ -186,7 +186,7 @@ impl CommitRun<'_> {
         worktrees: Option<Vec<LockedWorktree>>,
     ) -> TargetResult<CommitOutcome> {
         let found = match state {
-            BranchState::New => return self.finish(&self.effect.new),
+            BranchState::New => return self.finish(Some(&self.effect.new)),
             BranchState::Old => self.effect.old.clone(),
             BranchState::Moved(found) => found,
         };
@@ -199,13 +199,13 @@ impl CommitRun<'_> {
     }
 
     /// Removes leftovers of a killed call and reports where the result is.
-    fn finish(&self, commit: &str) -> TargetResult<CommitOutcome> {
+    fn finish(&self, commit: Option<&str>) -> TargetResult<CommitOutcome> {
         for checkout in &self.effect.checkouts {
             let git_dir = path_from_bytes(checkout.git_dir.as_bytes());
             IndexLock::release_leftover(git_dir, self.intent)?;
         }
         Ok(CommitOutcome::Done(AppliedResult {
-            commit: Some(commit.to_owned()),
+            commit: commit.map(str::to_owned),
             reference: self.effect.reference.clone(),
             file: None,
         }))
@@ -443,7 +443,7 @@ impl CommitRun<'_> {
                     .map(|it| (it.mode, it.object.clone()))
                     .as_ref()
         };
-        if let Some(found) = &found
+        if found.is_some()
             && self
                 .intent
                 .changes
@@ -451,7 +451,8 @@ impl CommitRun<'_> {
                 .all(|change| matches(change, &change.new))
         {
             drop(worktrees);
-            return self.finish(found);
+            // Not our commit, so there is nothing of ours to undo later.
+            return self.finish(None);
         }
         let changes = self.intent.changes.iter();
         let untouched: BTreeSet<&ResourcePath> = changes

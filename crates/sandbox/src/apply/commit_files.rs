@@ -17,7 +17,7 @@ use crate::apply::LocalTargets;
 use crate::apply::own_folders;
 use crate::apply::path_inspector::{PathChangeState, PathInspector};
 use crate::apply::path_writer::{PathWriteOutcome, PathWriter};
-use crate::apply::prepare_files::{load_modes, open_store};
+use crate::apply::prepare_files::{load_modes, new_paths, open_store};
 use crate::apply::record::LocalApplyRecord;
 use crate::apply::staging::sync_all;
 use crate::apply::steps::ApplyStep;
@@ -42,12 +42,18 @@ pub(crate) fn find_conflicts(
     let watcher = targets.watcher.as_ref();
     let placer = PathWriter::new(&inspector, &record.new_files(), intent.id, watcher)?;
     let nothing = BTreeSet::new();
-    Ok(check_all_paths(
-        &placer,
-        &intent.changes,
-        &nothing,
-        &effect.root,
-    )?)
+    let mut conflicts = check_all_paths(&placer, &intent.changes, &nothing, &effect.root)?;
+    if !record.has_begun() {
+        // Another program made the change since it was prepared. It is not ours, so the apply must
+        // be prepared again without it.
+        let done = new_paths(&inspector, &intent.changes)?.into_iter();
+        conflicts.extend(done.map(|path| Conflict {
+            path: Some(path),
+            place: Some(effect.root.clone()),
+            reason: ConflictReason::Changed,
+        }));
+    }
+    Ok(conflicts)
 }
 
 /// The caller must hold the lock of the folder, or of the repository that contains the files.

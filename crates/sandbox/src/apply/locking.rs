@@ -197,7 +197,7 @@ impl LocalLocks {
             ApplyEffect::Files(effect) => {
                 commit_files::find_conflicts(&self.targets, record, intent, effect)?
             }
-            ApplyEffect::Patch(effect) => patch::find_conflicts(effect)?,
+            ApplyEffect::Patch(effect) => patch::find_conflicts(record, effect)?,
         };
         Ok(if conflicts.is_empty() {
             Ok(None)

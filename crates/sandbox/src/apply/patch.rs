@@ -65,7 +65,9 @@ pub(crate) fn prepare(
     targets.reached(ApplyStep::Staged);
     let state = patch_file_state(&effect.file, &effect.content)?;
     Ok(match (effect.direction, state) {
-        (PatchDirection::Remove, PatchFileState::Absent) => PrepareOutcome::Nothing,
+        // A file with the same content is not ours: undoing the apply must leave it.
+        (PatchDirection::Write, PatchFileState::Same)
+        | (PatchDirection::Remove, PatchFileState::Absent) => PrepareOutcome::Nothing,
         (_, PatchFileState::Other) => PrepareOutcome::Blocked(vec![patch_conflict(&effect)]),
         _ => ready_outcome(request, Vec::new(), ApplyEffect::Patch(effect)),
     })
@@ -117,10 +119,18 @@ fn patch_conflict(effect: &PatchEffect) -> Conflict {
 }
 
 /// Returns what blocks the write now. Writes nothing.
-pub(crate) fn find_conflicts(effect: &PatchEffect) -> SandboxResult<Vec<Conflict>> {
-    Ok(match patch_file_state(&effect.file, &effect.content)? {
-        PatchFileState::Other => vec![patch_conflict(effect)],
-        PatchFileState::Absent | PatchFileState::Same => Vec::new(),
+pub(crate) fn find_conflicts(
+    record: &LocalApplyRecord,
+    effect: &PatchEffect,
+) -> SandboxResult<Vec<Conflict>> {
+    let state = patch_file_state(&effect.file, &effect.content)?;
+    Ok(match (state, effect.direction) {
+        (PatchFileState::Other, _) => vec![patch_conflict(effect)],
+        // Another program wrote it since it was prepared, so it is not ours.
+        (PatchFileState::Same, PatchDirection::Write) if !record.has_begun() => {
+            vec![patch_conflict(effect)]
+        }
+        (PatchFileState::Absent | PatchFileState::Same, _) => Vec::new(),
     })
 }
 

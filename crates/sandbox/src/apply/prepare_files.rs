@@ -1,5 +1,6 @@
 //! Prepares changes of a folder's files, and reversals of file changes anywhere.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cleveragents_domain::{ResourcePath, ResourceType};
@@ -49,23 +50,47 @@ pub(crate) fn prepare(
         store.entries_of(from)?.empty_directories,
         store.entries_of(to)?.empty_directories,
     );
+    let is_folder = |path: &[u8]| is_folder(&root, path);
     let paths = |paths: Vec<&Vec<u8>>| -> SandboxResult<Vec<ResourcePath>> {
         paths.into_iter().map(|path| resource_path(path)).collect()
     };
+    let made = after.difference(&before).filter(|path| !is_folder(path));
+    let removed = before.difference(&after).filter(|path| is_folder(path));
     let effect = FilesEffect {
         root: to_absolute_path(&root)?,
-        made: paths(after.difference(&before).collect())?,
-        removed: paths(before.difference(&after).collect())?,
+        made: paths(made.collect())?,
+        removed: paths(removed.collect())?,
     };
     // The prepared files are complete, so their objects are not needed again.
     remove(&record.store())?;
-    finish_prepare(
-        request,
-        changes,
-        effect,
-        Modes::from_settings(&[]),
-        ConflictReason::Edited,
-    )
+    let modes = Modes::from_settings(&[]);
+    // Paths that have their new content already are not ours: undoing the apply must leave them.
+    let inspector = PathInspector::new(&root, modes, &changes, None)?.without_index();
+    let done: BTreeSet<ResourcePath> = new_paths(&inspector, &changes)?.into_iter().collect();
+    drop(inspector);
+    changes.retain(|change| !done.contains(&change.path));
+    finish_prepare(request, changes, effect, modes, ConflictReason::Edited)
+}
+
+/// Returns the paths that already have their new state and no longer the old one.
+pub(crate) fn new_paths(
+    inspector: &PathInspector<'_>,
+    changes: &[PathChange],
+) -> SandboxResult<Vec<ResourcePath>> {
+    let mut found = Vec::new();
+    for change in changes {
+        let is_new = inspector.change_state(change)? == PathChangeState::New;
+        if is_new && !inspector.matches_both(change)? {
+            found.push(change.path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether there is a folder at this path below `root`.
+fn is_folder(root: &Path, path: &[u8]) -> bool {
+    let found = root.join(path_from_bytes(path)).symlink_metadata();
+    found.is_ok_and(|found| found.is_dir())
 }
 
 /// Restores files from the copies that were kept when they were written.
@@ -127,12 +152,7 @@ fn finish_prepare(
         });
         return Ok(PrepareOutcome::Blocked(conflicts.collect()));
     }
-    let is_folder = |path: &ResourcePath| {
-        let found = root
-            .join(path_from_bytes(path.as_bytes()))
-            .symlink_metadata();
-        found.is_ok_and(|found| found.is_dir())
-    };
+    let is_folder = |path: &ResourcePath| is_folder(root, path.as_bytes());
     let folders_are_done =
         effect.made.iter().all(is_folder) && !effect.removed.iter().any(is_folder);
     if is_done && folders_are_done {

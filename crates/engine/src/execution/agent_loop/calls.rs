@@ -3,6 +3,7 @@
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::model::{ModelMessage, OfferedTool, RequestedToolCall};
+use cleveragents_domain::model_call::ConversationKey;
 use cleveragents_domain::tool::control::{self, ControlTool, Question, StatedDecision};
 use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
 use cleveragents_domain::{DecisionType, LlmActor, NamespacedName};
@@ -12,8 +13,9 @@ use serde_json::{Value, json};
 use super::model_call::max_answer_tokens;
 use super::repetition::RepetitionVerdict;
 use super::{AgentLoopEnd, AgentTurn, ModelTask};
+use crate::decisions::DecisionDraft;
 use crate::execution::error::Result;
-use crate::execution::plan_run::{PlanRun, stated_draft};
+use crate::execution::plan_run::{PlanRun, model_context, stated_draft};
 use crate::execution::runner::{CallOutcome, CompletedCall, RefusalKind, ToolRefusal, ToolRequest};
 use crate::execution::steps::{ActorEnd, StepWork};
 use crate::execution::workspace::Workspace;
@@ -161,7 +163,7 @@ impl AgentTurn<'_> {
             task: self.task,
             tools: &self.tools,
             work: self.work,
-            step: self.conversation.key.step,
+            conversation: self.conversation.key,
         }
     }
 
@@ -195,7 +197,7 @@ struct ToolCaller<'a> {
     task: ModelTask,
     tools: &'a [ToolDefinition],
     work: &'a StepWork<'a>,
-    step: u32,
+    conversation: ConversationKey,
 }
 
 impl ToolCaller<'_> {
@@ -296,7 +298,11 @@ impl ToolCaller<'_> {
         };
         let stated: StatedDecision =
             serde_json::from_value(input.clone()).map_err(StoreError::internal)?;
-        let stated = stated_draft(parent, DecisionType::ImplementationChoice, stated);
+        let workspace = &self.work.context.workspace;
+        let stated = DecisionDraft {
+            context: model_context(self.run, self.conversation, workspace).await?,
+            ..stated_draft(parent, DecisionType::ImplementationChoice, stated)
+        };
         self.run.record_decision_once(stated, None).await?;
         Ok(())
     }
@@ -310,7 +316,7 @@ impl ToolCaller<'_> {
             tool,
             input,
             actor: self.actor.clone(),
-            step: Some(self.step),
+            step: Some(self.conversation.step),
             turn: self.work.first_turn + call.place.turn,
             slot: call.place.slot,
             approval: Approval::Missing,

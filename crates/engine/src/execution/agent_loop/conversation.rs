@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::compaction::{WeightedMessages, compact};
+use crate::decisions::ContextItem;
 use crate::secrets::Secrets;
 use cleveragents_ports::models::Model;
 use cleveragents_ports::{BlobHash, Result, StagedBlob, StoreError, StoreHandle, Transaction};
@@ -84,6 +85,75 @@ pub(super) fn load_conversation(
         manifest,
         answer,
     })
+}
+
+/// Returns what a stored request gave the model: its messages in order, and the tools that it could call.
+/// `None` if a part of it is no longer kept.
+pub(crate) fn request_items(
+    tx: &mut dyn Transaction,
+    request: &str,
+) -> Result<Option<Vec<ContextItem>>> {
+    let mut chain: Vec<ConversationManifest> = Vec::new();
+    let mut next = Some(request.to_owned());
+    while let Some(hash) = next {
+        let Some(found) = find_json::<ConversationManifest>(tx, &hash)? else {
+            return Ok(None);
+        };
+        next = found.previous.clone();
+        chain.push(found);
+    }
+    let mut items = Vec::new();
+    for (hash, number) in chain.iter().rev().flat_map(|it| &it.messages).zip(1..) {
+        let Some(message) = find_json(tx, hash)? else {
+            return Ok(None);
+        };
+        items.push(message_item(number, &message));
+    }
+    let tools = chain.first().map(|it| it.tools.clone()).unwrap_or_default();
+    let Some(tools) = find_json::<Vec<OfferedTool>>(tx, &tools)? else {
+        return Ok(None);
+    };
+    let names: Vec<String> = tools.iter().map(|it| it.name.to_string()).collect();
+    items.push(ContextItem {
+        name: "tools".to_owned(),
+        text: names.join("\n"),
+    });
+    Ok(Some(items))
+}
+
+fn message_item(number: usize, message: &ModelMessage) -> ContextItem {
+    let (role, text) = match message {
+        ModelMessage::System { text } => ("system", text.clone()),
+        ModelMessage::User { text } => ("user", text.clone()),
+        ModelMessage::Tool { text, .. } => ("tool", text.clone()),
+        ModelMessage::Assistant { text, tool_calls } => {
+            let mut text = text.clone();
+            for call in tool_calls {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(&format!("{} {}", call.tool, call.arguments));
+            }
+            ("assistant", text)
+        }
+    };
+    ContextItem {
+        name: format!("{number} {role}"),
+        text,
+    }
+}
+
+/// Returns `None` if the blob is no longer kept.
+fn find_json<T: serde::de::DeserializeOwned>(
+    tx: &mut dyn Transaction,
+    hash: &str,
+) -> Result<Option<T>> {
+    let Some(bytes) = tx.blob(&hash.parse()?)? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(StoreError::internal)
 }
 
 /// A conversation and its token counts.

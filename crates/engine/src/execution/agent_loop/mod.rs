@@ -26,6 +26,7 @@ use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
 use cleveragents_domain::{ErrorCategory, MessageKind, NamespacedName, PlanMessage, WaitReason};
 use serde_json::Value;
 
+pub(crate) use conversation::request_items;
 pub(in crate::execution) use prompt::{Guidance, InstructionText, PromptContext, opening_messages};
 pub(in crate::execution) use recording::interrupt_model_call;
 

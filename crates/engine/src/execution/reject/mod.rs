@@ -21,6 +21,7 @@ use cleveragents_domain::{
 };
 use tokio::task::spawn_blocking;
 
+pub(super) use self::record::rejections_after;
 use self::record::{RejectionEnd, RejectionRecord, RejectionStart, new_changes, tool_name};
 use self::target::{RejectionTarget, find_target};
 use super::error::{ExecutionError, LocalOperation};

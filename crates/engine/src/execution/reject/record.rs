@@ -25,6 +25,33 @@ use crate::journal::new_event;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::{Result, StoreError, Transaction};
 
+/// The key of a rejection's decision in the input of its call.
+const DECISION_KEY: &str = "decision_id";
+
+/// Number of calls that one read returns.
+const PAGE: u32 = 500;
+
+/// Returns the decisions of the plan's rejections after this call. They end with the rejections.
+pub(in crate::execution) fn rejections_after(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    call_number: i64,
+) -> Result<Vec<DecisionId>> {
+    let (mut after, mut found) = (call_number, Vec::new());
+    loop {
+        let page = tx.tool_calls_after(plan, after, PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        after = last.number;
+        let rejections = page.iter().filter(|it| it.call.tool == tool_name());
+        found.extend(rejections.filter_map(|it| {
+            let id = it.call.input.get(DECISION_KEY)?.as_str()?;
+            id.parse::<DecisionId>().ok()
+        }));
+    }
+}
+
 /// A recorded rejection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RejectionRecord {
@@ -73,6 +100,7 @@ impl RejectionStart {
                 "path": self.target.path,
                 "hunk": self.target.hunk,
                 "why": self.rejection.why,
+                (DECISION_KEY): plan.decision_root_id.map(|_| self.decision),
             }),
             side_effects: Vec::new(),
             tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,
