@@ -25,6 +25,7 @@ pub mod message;
 pub mod model;
 pub mod model_call;
 pub mod plan;
+pub mod plan_trailer;
 pub mod preflight;
 pub mod process;
 pub mod progress;

@@ -11,11 +11,13 @@ use cleveragents_domain::event::payloads::{
     ApplyAborted, ApplyDecided, ApplyIntended, ApplyStopped,
 };
 use cleveragents_domain::id::ApplyId;
+use cleveragents_domain::plan_trailer::PlanTrailer;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::{
     AbsolutePath, ErrorCategory, EventPayload, MessageKind, Move, Plan, PlanState, StreamId,
     Timestamp,
 };
+use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
@@ -32,7 +34,30 @@ use cleveragents_ports::targets::{
 };
 use cleveragents_ports::{StoreError, Transaction};
 
+/// A stored attempt.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RecordedAttempt {
+    pub(super) record: ApplyRecord,
+    /// The hash of the event that recorded it.
+    journal_hash: String,
+}
+
+impl RecordedAttempt {
+    /// Adds the trailer to the commits of the attempt. It becomes a part of their intents, so a
+    /// commit that is repeated after a crash has the same message (law 9).
+    pub(super) fn add_trailer(&self, requests: &mut [ApplyRequest]) {
+        let trailer = PlanTrailer {
+            plan: self.record.plan_id,
+            journal_hash: self.journal_hash.clone(),
+        };
+        for request in requests {
+            request.commit.message.push_str(&format!("{trailer}\n"));
+        }
+    }
+}
+
 impl ApplyService {
+    /// Returns the metadata of a commit, without the trailer.
     pub(super) fn commit_text(
         &self,
         plan: &Plan,
@@ -103,8 +128,9 @@ impl ApplyRun<'_> {
                 .new_record(&plan, ApplyDirection::Apply, destination, parts.collect());
         // Durable before the first target is prepared (law 9): recovery finds every prepared part
         // by it.
-        let record = self.service.log(self.run).record_intent(record).await?;
-        let (record, locks) = match self.prepare_and_lock(record, &requests).await? {
+        let recorded = self.service.log(self.run).record_intent(record).await?;
+        recorded.add_trailer(&mut requests);
+        let (record, locks) = match self.prepare_and_lock(recorded.record, &requests).await? {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
             PrepareAllOutcome::Blocked(record, conflicts) => {
                 let reason = join_conflicts(&conflicts);
@@ -278,7 +304,7 @@ impl ApplyRun<'_> {
 
 impl ApplyLog<'_> {
     /// Records the attempt before anything is done for it (law 9).
-    pub(super) async fn record_intent(&self, record: ApplyRecord) -> Result<ApplyRecord> {
+    pub(super) async fn record_intent(&self, record: ApplyRecord) -> Result<RecordedAttempt> {
         let actor = self.run.lease.lease().owner.to_string();
         self.run
             .lease
@@ -297,8 +323,11 @@ impl ApplyLog<'_> {
                     destination: record.destination.clone(),
                 };
                 let event = new_event(&actor, &payload)?;
-                tx.append(StreamId::Plan(record.plan_id), &[event])?;
-                Ok::<_, ApplyFailure>(record)
+                let head = tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>(RecordedAttempt {
+                    record,
+                    journal_hash: head.hash,
+                })
             })
             .await
     }

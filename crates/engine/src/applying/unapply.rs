@@ -164,9 +164,10 @@ impl ReversalRun<'_> {
         let record = self
             .service
             .new_record(&plan, ApplyDirection::Unapply, destination, parts);
-        let record = self.service.log(self.run).record_intent(record).await?;
+        let recorded = self.service.log(self.run).record_intent(record).await?;
+        recorded.add_trailer(&mut requests);
         let mut forward = self.service.forward(self.run);
-        let (record, locks) = match forward.prepare_and_lock(record, &requests).await? {
+        let (record, locks) = match forward.prepare_and_lock(recorded.record, &requests).await? {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
             PrepareAllOutcome::Blocked(record, conflicts) => {
                 let reason = join_conflicts(&conflicts);
