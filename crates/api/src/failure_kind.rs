@@ -35,6 +35,7 @@ pub enum FailureKind {
     Busy,
     CancelRequested,
     Cancelled,
+    CommitNotVerified,
     Conflicts,
     ContextDamaged,
     Corrupt,

@@ -10,6 +10,7 @@
 pub mod action;
 pub mod actor;
 pub mod automation_profile;
+pub mod blame;
 pub mod definition_change;
 pub mod definition_text;
 pub mod failure;
@@ -30,6 +31,7 @@ pub mod time_span;
 pub mod tool;
 pub mod uncommitted;
 pub mod validation;
+pub mod verify_commit;
 pub mod watch;
 
 pub use definition_text::DefinitionText;

@@ -26,6 +26,7 @@ macro_rules! for_each_request {
             $crate::automation_profile::AutomationProfileAdd,
             $crate::automation_profile::AutomationProfileList,
             $crate::automation_profile::AutomationProfileShow,
+            $crate::blame::Blame,
             $crate::gc::Gc,
             $crate::info::Info,
             $crate::invariant::InvariantAdd,
@@ -83,6 +84,7 @@ macro_rules! for_each_request {
             $crate::validation::ValidationList,
             $crate::validation::ValidationRemove,
             $crate::validation::ValidationShow,
+            $crate::verify_commit::VerifyCommit,
         }
     };
 }

@@ -10,6 +10,7 @@ use cleveragents_api::{Failure, Message, NextStep, Reply, Request, RequestKind};
 use cleveragents_domain::id::{OwnerId, SandboxId};
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_engine::secrets::Secrets;
+use cleveragents_ports::commit_history::CommitHistory;
 use cleveragents_ports::maintenance::Retention;
 use cleveragents_ports::models::Models;
 use cleveragents_ports::project_files::ProjectFiles;
@@ -35,6 +36,9 @@ pub trait Adapters: fmt::Debug + Send + Sync {
 
     /// Returns the sandboxes of this machine. Fails if git is missing.
     fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError>;
+
+    /// Returns access to the commits of the user's repositories. Fails if git is missing.
+    fn commit_history(&self) -> Result<Arc<dyn CommitHistory>, RequestError>;
 
     /// Returns the folder with the files of a sandbox of this machine, whether or not it exists.
     fn sandbox_tree(&self, id: SandboxId) -> PathBuf;

@@ -29,6 +29,7 @@ mod process_state;
 mod progress;
 mod project;
 pub mod project_actions;
+mod provenance;
 mod recover_applies;
 mod resource;
 pub mod resource_directory;

@@ -8,6 +8,7 @@ mod action;
 mod actor;
 mod automation_profile;
 mod backup;
+mod blame;
 mod completions;
 mod config;
 mod demo;
@@ -26,6 +27,7 @@ mod run;
 mod sandbox;
 mod tool;
 mod validation;
+mod verify_commit;
 mod version;
 
 use std::path::{Path, PathBuf};
@@ -56,6 +58,8 @@ pub enum Command {
     Diagnostics(diagnostics::DiagnosticsArgs),
     #[command(flatten)]
     LastPlan(last_plan::LastPlanCommand),
+    Blame(blame::BlameArgs),
+    VerifyCommit(verify_commit::VerifyCommitArgs),
     #[command(subcommand)]
     Action(action::ActionCommand),
     #[command(subcommand)]
@@ -215,6 +219,8 @@ impl Command {
             | Self::Resource(_)
             | Self::Plan(_)
             | Self::LastPlan(_)
+            | Self::Blame(_)
+            | Self::VerifyCommit(_)
             | Self::Sandbox(_)
             | Self::Backup(_)
             | Self::Restore(_)
@@ -259,6 +265,8 @@ impl Command {
             Self::Resource(command) => command.run(context),
             Self::Plan(command) => command.run(context),
             Self::LastPlan(command) => command.run(context),
+            Self::Blame(command) => command.run(context),
+            Self::VerifyCommit(command) => command.run(context),
             Self::Sandbox(command) => command.run(context),
             Self::Tool(command) => command.run(context),
             Self::Version(command) => command.run(),

@@ -21,6 +21,7 @@ pub mod credential_file;
 pub mod decision;
 pub mod error_record;
 pub mod invariant;
+pub mod line_range;
 pub mod message;
 pub mod model;
 pub mod model_call;

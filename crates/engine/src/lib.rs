@@ -19,6 +19,7 @@ pub mod lifecycle;
 pub mod locks;
 pub mod profiles;
 pub mod projects;
+pub mod provenance;
 pub mod retry;
 pub mod runs;
 pub mod sandboxes;

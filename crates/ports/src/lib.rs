@@ -8,6 +8,7 @@ pub mod actors;
 pub mod applies;
 pub mod blobs;
 pub mod clock;
+pub mod commit_history;
 pub mod decisions;
 pub mod entity;
 pub mod error;

@@ -33,6 +33,7 @@ mod git_files;
 mod git_run;
 mod git_session;
 mod gitmodules;
+mod history;
 mod layout;
 mod limits;
 mod local;
@@ -73,6 +74,7 @@ mod watch;
 
 pub use apply::{ApplyStep, LocalTargets, NoWatcher, Watcher};
 pub use git::GitSettings;
+pub use history::LocalHistory;
 pub use limits::CaptureLimits;
 pub use local::LocalSandboxes;
 pub use project_files::LocalProjectFiles;

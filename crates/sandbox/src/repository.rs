@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
+use cleveragents_ports::commit_history::HistoryCommit;
 use cleveragents_ports::sandbox::{
     Checkout, CheckoutCoverage, HistoryCompleteness, Inspection, ObjectFormat, RepositoryHead,
     SandboxError, SandboxResult, UncommittedFile, UncommittedKind,
@@ -188,6 +189,16 @@ impl UserRepository {
     /// Returns the commits with these names, each with its tree, and `None` for a name without a
     /// commit.
     pub(crate) fn commits(&self, names: &[&str]) -> SandboxResult<Vec<Option<Commit>>> {
+        let found = self.history_commits(names)?.into_iter();
+        let found = found.map(|it| it.map(|HistoryCommit { id, tree, .. }| Commit { id, tree }));
+        Ok(found.collect())
+    }
+
+    /// Like [`Self::commits`], with the messages.
+    pub(crate) fn history_commits(
+        &self,
+        names: &[&str],
+    ) -> SandboxResult<Vec<Option<HistoryCommit>>> {
         let questions: Vec<String> = names
             .iter()
             .map(|name| format!("{name}^{{commit}}\n"))
@@ -220,9 +231,12 @@ impl UserRepository {
             let (Some(id), Some(tree)) = (id, tree) else {
                 return Err(malformed());
             };
-            commits.push(Some(Commit {
+            let blank = content.windows(2).position(|it| it == b"\n\n");
+            let message = blank.map_or(&[][..], |at| &content[at + 2..]);
+            commits.push(Some(HistoryCommit {
                 id: id.to_owned(),
                 tree: trimmed_text(tree),
+                message: String::from_utf8_lossy(message).into_owned(),
             }));
             rest = next.get(1..).unwrap_or_default();
         }

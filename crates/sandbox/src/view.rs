@@ -99,6 +99,11 @@ impl RepositoryView {
         replace_with_sync(&head, format!("{commit}\n").as_bytes(), Sync::No)
     }
 
+    /// Marks the commits whose parents the repository lacks.
+    pub(crate) fn copy_shallow(&self, common_dir: &Path) -> SandboxResult<()> {
+        self.copy(common_dir, "shallow")
+    }
+
     /// The path of the copied index.
     pub(crate) fn index(&self) -> PathBuf {
         self.dir.join("index")

@@ -13,6 +13,7 @@ use cleveragents_domain::id::{OwnerId, SandboxId};
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_engine::secrets::Secrets;
 use cleveragents_ports::StoreError;
+use cleveragents_ports::commit_history::CommitHistory;
 use cleveragents_ports::maintenance::Retention;
 use cleveragents_ports::models::Models;
 use cleveragents_ports::project_files::ProjectFiles;
@@ -22,7 +23,7 @@ use cleveragents_ports::tools::Toolbox;
 use cleveragents_sandbox::{LocalProjectFiles, Watcher};
 use cleveragents_store::{Database, ProcessPresence};
 
-use super::execution::{engine_adapters, sandboxes, targets};
+use super::execution::{commit_history, engine_adapters, sandboxes, targets};
 use super::{AppContext, Bootstrap, ShellSettings, models, secrets, toolbox};
 use crate::disk;
 use crate::environment::Environment;
@@ -55,6 +56,10 @@ impl Adapters for LocalAdapters {
 
     fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError> {
         sandboxes(&self.data_directory, &self.settings, &self.environment)
+    }
+
+    fn commit_history(&self) -> Result<Arc<dyn CommitHistory>, RequestError> {
+        commit_history(&self.data_directory, &self.environment)
     }
 
     fn sandbox_tree(&self, id: SandboxId) -> PathBuf {

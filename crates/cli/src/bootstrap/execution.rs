@@ -9,9 +9,10 @@ use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, ResultReader};
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::{Redactor, Secrets, is_secret};
+use cleveragents_ports::commit_history::CommitHistory;
 use cleveragents_ports::processes::Processes;
 use cleveragents_ports::sandbox::Sandboxes;
-use cleveragents_sandbox::{LocalTargets, Watcher};
+use cleveragents_sandbox::{LocalHistory, LocalTargets, Watcher};
 
 use super::{AppContext, Bootstrap, git_settings, local_sandboxes, processes, toolbox};
 use crate::environment::Environment;
@@ -40,6 +41,15 @@ pub(super) fn sandboxes(
 ) -> Result<Arc<dyn Sandboxes>, CommandFailure> {
     let git = git_settings(find_git(environment)?, environment);
     Ok(Arc::new(local_sandboxes(directory, settings, git)?))
+}
+
+/// Returns the commits of the user's repositories, read with the git on `PATH`.
+pub(super) fn commit_history(
+    directory: &Path,
+    environment: &Environment,
+) -> Result<Arc<dyn CommitHistory>, CommandFailure> {
+    let git = git_settings(find_git(environment)?, environment);
+    Ok(Arc::new(LocalHistory::open(directory, git)?))
 }
 
 /// Returns the targets of applies, changed with the git on `PATH`.

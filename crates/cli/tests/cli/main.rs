@@ -32,6 +32,7 @@ mod plan_commands;
 mod plan_fixture;
 mod postgres;
 mod projects;
+mod provenance;
 mod recent_plans;
 mod rejections;
 mod requests;

@@ -190,7 +190,7 @@ impl ResultReader {
     }
 
     /// Runs a query on the sandbox. Fails if its files are gone.
-    pub(super) async fn query_sandbox<T: Send + 'static>(
+    pub(crate) async fn query_sandbox<T: Send + 'static>(
         &self,
         record: &SandboxRecord,
         query: impl FnOnce(&dyn Sandbox) -> Result<T, SandboxError> + Send + 'static,

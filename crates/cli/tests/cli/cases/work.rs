@@ -44,6 +44,30 @@ pub(super) const CASES: &[SnapshotCase] = &[
         with_executed_plan,
     ),
     case(
+        "blame",
+        "",
+        &["blame", "shop/cart.txt", "-L", "2,4"],
+        with_applied_plan,
+    ),
+    case(
+        "blame",
+        "no-file",
+        &["blame", "shop/crat.txt"],
+        with_applied_plan,
+    ),
+    case(
+        "verify-commit",
+        "",
+        &["verify-commit", "HEAD", "--path", "shop"],
+        with_applied_plan,
+    ),
+    case(
+        "verify-commit",
+        "other",
+        &["verify-commit", "HEAD~1", "--path", "shop"],
+        with_applied_plan,
+    ),
+    case(
         "plan apply",
         "too-early",
         &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
