@@ -1,20 +1,22 @@
 //! All available models, by provider.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cleveragents_domain::model::{ModelChoice, ModelRequest};
-use cleveragents_domain::provider::ProviderKind;
 use cleveragents_ports::Clock;
 use cleveragents_ports::models::{
-    Model, ModelError, ModelErrorKind, ModelFacts, ModelStream, Models,
+    Model, ModelError, ModelFacts, ModelListing, ModelProviders, ModelStream, Models,
 };
 use reqwest::{Client, RequestBuilder};
 
 use crate::catalogue::ModelCatalogue;
+use crate::endpoint::{Endpoint, WireProtocol, unavailable};
 use crate::limiter::RequestLimiter;
+use crate::listing::list_models;
 use crate::scripted::ScriptedModel;
-use crate::secret::Secret;
 use crate::settings::{ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies};
 use crate::tokens::Vocabulary;
 use crate::wire::answer::AnswerAssembler;
@@ -137,6 +139,30 @@ impl Models for ConfiguredModels {
     }
 }
 
+impl ModelProviders for ConfiguredModels {
+    fn list_models(&self, provider: &str, limit: Duration) -> ModelListing {
+        if provider == SCRIPTED {
+            let what = "scripted models are files, so there is no provider to ask";
+            return Box::pin(ready(Err(unavailable(what.to_owned()))));
+        }
+        let Some(provider) = self.provider(provider) else {
+            let what = format!("there is no provider `{provider}`");
+            return Box::pin(ready(Err(unavailable(what))));
+        };
+        let endpoint = Endpoint::new(&provider.settings);
+        let client = endpoint.and_then(|it| Ok((it, provider.client()?)));
+        match client {
+            Ok((endpoint, client)) => Box::pin(list_models(
+                endpoint.list_models(&client),
+                limit,
+                provider.settings.timeouts,
+                provider.error_reporter(),
+            )),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+}
+
 impl Provider {
     fn is_usable(self: &Arc<Self>) -> bool {
         let has_key = !matches!(self.settings.access, ProviderAccess::Missing { .. });
@@ -158,11 +184,12 @@ impl Provider {
         }
     }
 
-    fn client(&self, base_url: &str) -> Result<Client, ModelError> {
+    fn client(&self) -> Result<Client, ModelError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
         let timeouts = &self.settings.timeouts;
+        let base_url = self.settings.base_url.as_deref().unwrap_or_default();
         let client =
             client::build_client(base_url, timeouts, &self.proxies, &self.error_reporter())?;
         // Two threads may build a client at the same time. The first one stays, the other is
@@ -177,64 +204,22 @@ struct HttpModel {
     provider: Arc<Provider>,
     facts: ModelFacts,
     client: Client,
-    url: String,
-    key: Option<Secret>,
-    protocol: WireProtocol,
+    endpoint: Endpoint,
     vocabulary: Vocabulary,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WireProtocol {
-    OpenAi(openai::OpenAiDialect),
-    Anthropic,
 }
 
 impl HttpModel {
     fn new(provider: Arc<Provider>, facts: ModelFacts) -> Result<Self, ModelError> {
         let settings = &provider.settings;
-        let name = &settings.name;
-        let key = match &settings.access {
-            ProviderAccess::Free => None,
-            ProviderAccess::Key(key) => Some(key.clone()),
-            ProviderAccess::Missing {
-                expected_variable: wanted,
-            } => {
-                let what = format!("{name} needs a key and none is set; set {wanted}");
-                return Err(unavailable(what));
-            }
-        };
-        let Some(base_url) = settings.base_url.as_deref() else {
-            let what = format!("{name} needs a `base_url` in models.yaml");
-            return Err(unavailable(what));
-        };
-        if !is_http_url(base_url) {
-            // The address itself is not quoted: it may contain a password.
-            let what = "its address is invalid; one such as https://example.org/v1 is needed";
-            return Err(unavailable(format!("{name}: {what}")));
-        }
-        let base_url = base_url.trim_end_matches('/');
-        let (protocol, path) = match settings.kind {
-            ProviderKind::Anthropic => (WireProtocol::Anthropic, anthropic::PATH),
-            ProviderKind::OpenAi | ProviderKind::Scripted => {
-                let dialect = openai::OpenAiDialect::from_base_url(base_url);
-                (WireProtocol::OpenAi(dialect), openai::PATH)
-            }
-        };
-        let vocabulary = match protocol {
+        let endpoint = Endpoint::new(settings)?;
+        let vocabulary = match endpoint.protocol {
             WireProtocol::OpenAi(_) => Vocabulary::for_openai_model(&facts.choice.model),
             // Its tokenizer is not public, so only an upper bound is known.
             WireProtocol::Anthropic => Vocabulary::Unknown,
         };
-        // Users write Anthropic's URL with and without the version.
-        let root = match protocol {
-            WireProtocol::Anthropic => base_url.trim_end_matches("/v1"),
-            WireProtocol::OpenAi(_) => base_url,
-        };
         Ok(Self {
-            client: provider.client(base_url)?,
-            url: format!("{root}{path}"),
-            key,
-            protocol,
+            client: provider.client()?,
+            endpoint,
             vocabulary,
             facts,
             provider,
@@ -243,40 +228,22 @@ impl HttpModel {
 
     fn request(&self, request: &ModelRequest) -> RequestBuilder {
         let (model, answer_tokens) = (&self.facts.choice.model, self.facts.answer_tokens);
-        let builder = self.client.post(&self.url);
-        let (builder, body) = match self.protocol {
+        let builder = self.client.post(self.endpoint.answers());
+        let body = match self.endpoint.protocol {
             WireProtocol::OpenAi(dialect) => {
-                let builder = match &self.key {
-                    // `bearer_auth` marks its header as sensitive itself.
-                    Some(key) => builder.bearer_auth(key.expose()),
-                    None => builder,
-                };
-                (
-                    builder,
-                    openai::request_body(model, request, dialect, answer_tokens),
-                )
+                openai::request_body(model, request, dialect, answer_tokens)
             }
-            WireProtocol::Anthropic => {
-                let (name, version) = anthropic::VERSION;
-                let builder = builder.header(name, version);
-                let builder = match &self.key {
-                    Some(key) => builder.header("x-api-key", sensitive_header(key)),
-                    None => builder,
-                };
-                (
-                    builder,
-                    anthropic::request_body(model, request, answer_tokens),
-                )
-            }
+            WireProtocol::Anthropic => anthropic::request_body(model, request, answer_tokens),
         };
-        builder
+        self.endpoint
+            .authenticate(builder)
             .header("content-type", "application/json")
             .header("accept", "text/event-stream")
             .body(body.to_string())
     }
 
     fn reader(&self, request: &ModelRequest) -> AnswerReader {
-        let (decoder, text_tool): (Box<dyn Decoder>, _) = match self.protocol {
+        let (decoder, text_tool): (Box<dyn Decoder>, _) = match self.endpoint.protocol {
             WireProtocol::OpenAi(_) => (Box::new(openai::ChatDecoder::default()), None),
             WireProtocol::Anthropic => {
                 let tool = request.output_schema.as_ref();
@@ -310,28 +277,5 @@ impl Model for HttpModel {
             reporter: self.provider.error_reporter(),
             clock: Arc::clone(&self.provider.clock),
         })
-    }
-}
-
-/// The URL may contain a password, so the error does not repeat it.
-fn is_http_url(text: &str) -> bool {
-    let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
-    reqwest::Url::parse(text).is_ok_and(|url| is_web(&url) && url.has_host())
-}
-
-/// Marks the header as sensitive, so that it is not logged. A key that is not a valid header value
-/// is not sent, and the provider then reports that it is missing.
-fn sensitive_header(key: &Secret) -> reqwest::header::HeaderValue {
-    let header = reqwest::header::HeaderValue::from_str(key.expose());
-    let mut header = header.unwrap_or(reqwest::header::HeaderValue::from_static(""));
-    header.set_sensitive(true);
-    header
-}
-
-fn unavailable(message: String) -> ModelError {
-    ModelError {
-        kind: ModelErrorKind::Unavailable,
-        message,
-        retry_after: None,
     }
 }

@@ -26,6 +26,17 @@ pub trait Models: Send + Sync + Debug {
     fn preferred(&self) -> Option<ModelChoice>;
 }
 
+/// Providers that can be asked which models they have.
+pub trait ModelProviders: Send + Sync + Debug {
+    /// Asks the provider for the ids of its models, in one request to its configured address. Fails
+    /// with [`ModelErrorKind::Timeout`] after `limit`. A provider without an address, such as that
+    /// of scripts, is [`ModelErrorKind::Unavailable`].
+    fn list_models(&self, provider: &str, limit: Duration) -> ModelListing;
+}
+
+/// The ids of a provider's models, or why it did not answer.
+pub type ModelListing = Pin<Box<dyn Future<Output = Result<Vec<String>, ModelError>> + Send>>;
+
 /// For work that needs no model.
 #[derive(Debug, Clone, Copy)]
 pub struct NoModels;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleveragents_definitions::{
     DefinitionSource, SOURCE_MAXIMUM, built_in_models, read_models, read_script,
@@ -16,15 +17,19 @@ use cleveragents_models::{
     BUILT_IN, BuiltInProvider, ConfiguredModels, ModelSettings, ProviderAccess, ProviderSettings,
     ProviderStatus, Proxies, ScriptSettings, Secret, Timeouts,
 };
-use cleveragents_ports::models::Models;
+use cleveragents_ports::models::{ModelError, ModelProviders, Models};
 use cleveragents_ports::system::SystemClock;
+use futures_util::future::join_all;
 
+use super::Bootstrap;
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, FailureKind, display_path};
 use crate::settings::{Key, SettingSource, Settings};
 
 const FILE: &str = "models.yaml";
+/// The name of the provider whose models are scripts.
+const SCRIPTED: &str = "scripted";
 /// The limit of parallel requests for providers that are not built in.
 const CONCURRENCY: u32 = 4;
 /// Hosts that are always reached without a proxy.
@@ -54,16 +59,65 @@ fn setting_keys(provider: &str) -> (Option<Key>, Option<Key>) {
     }
 }
 
+/// The answer of a provider that was asked for its models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderReply {
+    pub name: String,
+    /// The source of its key or address.
+    pub origin: String,
+    pub elapsed: Duration,
+    /// The number of its models.
+    pub models: Result<usize, ModelError>,
+}
+
+impl Bootstrap {
+    /// Asks all usable providers for their models, in parallel. Each gets its key at its configured
+    /// address only, and must answer within `limit`.
+    pub fn ask_providers(&self, limit: Duration) -> Result<Vec<ProviderReply>, CommandFailure> {
+        let (settings, environment) = (&self.settings, &self.environment);
+        let usable = model_providers(settings, environment)?.into_iter();
+        let mut usable: Vec<(String, String)> = usable
+            .filter_map(|it| Some((it.name, it.origin?)))
+            .collect();
+        if preferred_model(settings)?.is_some_and(|it| it.provider == SCRIPTED) {
+            usable.push((SCRIPTED.to_owned(), "model.default".to_owned()));
+        }
+        let models = configured_models(settings, environment)?;
+        let asked = usable.into_iter().map(|(name, origin)| {
+            let (listing, clock) = (models.list_models(&name, limit), &self.options.clock);
+            async move {
+                let start = clock.now();
+                let models = listing.await.map(|it| it.len());
+                let elapsed = clock.now().since(start);
+                ProviderReply {
+                    name,
+                    origin,
+                    elapsed,
+                    models,
+                }
+            }
+        });
+        Ok(self.runtime.block_on(join_all(asked)))
+    }
+}
+
 /// Returns all available models. Nothing is connected or loaded yet.
 pub fn models(
     settings: &Settings,
     environment: &Environment,
 ) -> Result<Arc<dyn Models>, CommandFailure> {
+    Ok(Arc::new(configured_models(settings, environment)?))
+}
+
+fn configured_models(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ConfiguredModels, CommandFailure> {
     let definitions = definitions(settings, environment)?;
     let providers = providers(settings, environment, &definitions.providers)?;
     let variables = environment.variables.clone();
     let folder = environment.working_directory.clone();
-    let models = ConfiguredModels::new(ModelSettings {
+    Ok(ConfiguredModels::new(ModelSettings {
         providers: providers
             .into_iter()
             .map(|(provider, _)| provider)
@@ -82,8 +136,7 @@ pub fn models(
         },
         proxies: proxies(environment),
         clock: Arc::new(SystemClock),
-    });
-    Ok(Arc::new(models))
+    }))
 }
 
 /// Returns all providers and which of them are usable.

@@ -1,7 +1,9 @@
 //! `agents diagnostics`: read-only checks; a failed check does not stop the others. `data` checks
-//! the storage, `tools` the machine and `settings` the configuration.
+//! the storage, `tools` the machine, `settings` the configuration and `providers` the connections
+//! to models.
 
 mod data;
+mod providers;
 mod settings;
 mod tools;
 
@@ -15,13 +17,19 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 
 /// Check data, settings and the machine, and suggest fixes
 ///
-/// Exits 1 if a check fails; warnings (no model key, no git identity, no PostgreSQL) exit 0.
+/// Each configured provider of models is asked which models it has, which costs nothing. Exits 1 if
+/// a check fails; warnings (no model key, a provider that does not answer, no git identity) exit 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents diagnostics
+  agents diagnostics --offline
   agents diagnostics --format json")]
-pub struct DiagnosticsArgs {}
+pub struct DiagnosticsArgs {
+    /// Connect to no provider of models
+    #[arg(long)]
+    offline: bool,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,11 +41,14 @@ enum Health {
 
 #[derive(Debug, Clone, Serialize)]
 struct HealthCheck {
-    name: &'static str,
+    name: String,
     status: Health,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// The time until the answer of a provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +73,9 @@ impl DiagnosticsArgs {
         checks.extend(data::checks(context));
         checks.extend(tools::checks(context));
         checks.push(settings::model_keys(context));
+        if !self.offline {
+            checks.extend(providers::checks(context));
+        }
         checks.push(settings::masked_secrets(context));
         answer(&checks)
     }
@@ -107,29 +121,30 @@ fn answer(checks: &[HealthCheck]) -> Result<CommandAnswer, CommandFailure> {
 }
 
 impl HealthCheck {
-    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+    fn ok(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, Health::Ok, detail)
     }
 
-    fn warning(name: &'static str, detail: impl Into<String>) -> Self {
+    fn warning(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, Health::Warning, detail)
     }
 
-    fn error(name: &'static str, detail: impl Into<String>) -> Self {
+    fn error(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, Health::Error, detail)
     }
 
-    fn new(name: &'static str, status: Health, detail: impl Into<String>) -> Self {
+    fn new(name: impl Into<String>, status: Health, detail: impl Into<String>) -> Self {
         Self {
-            name,
+            name: name.into(),
             status,
             detail: detail.into(),
             hint: None,
+            duration_ms: None,
         }
     }
 
     /// Converts a failure to a failed check, with its first hint.
-    fn from_failure(name: &'static str, failure: &CommandFailure) -> Self {
+    fn from_failure(name: impl Into<String>, failure: &CommandFailure) -> Self {
         let mut check = Self::error(name, failure.to_string());
         check.hint = failure.next_steps.first().map(next_step::render);
         check

@@ -27,6 +27,7 @@ mod executed_plan;
 mod handbook;
 mod invariants;
 mod model_actors;
+mod model_providers;
 mod models;
 mod plan_commands;
 mod plan_fixture;

@@ -7,7 +7,7 @@ use crate::environment::TestEnvironment;
 use crate::resource_paths::create_repository;
 
 fn model_keys(environment: &TestEnvironment, code: i32) -> Value {
-    let run = environment.run(&["diagnostics", "-f", "json"]);
+    let run = environment.run(&["diagnostics", "--offline", "-f", "json"]);
     assert_eq!(run.code, Some(code), "{run:?}");
     assert!(!format!("{run:?}").contains("hunter2"), "{run:?}");
     check(&run.json()["data"], "model_keys")

@@ -319,7 +319,7 @@ fn diagnostics_names_what_is_masked() {
     let world = TestWorld::new();
     let set = ["config", "set", "provider.openai.api-key", SECRET];
     world.run(&set).succeeded();
-    let mut command = command_with_key(&world, &["diagnostics"]);
+    let mut command = command_with_key(&world, &["diagnostics", "--offline"]);
     command.env("PGPASSWORD", "correct-horse");
     command.env("KEYCLOAK_URL", "http://localhost:8080");
     command.env("MONKEY", "capuchin-and-more");

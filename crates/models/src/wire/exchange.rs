@@ -213,7 +213,7 @@ fn timeout_fault(timeout: Duration, what: &str) -> ModelFault {
 }
 
 /// A failed or broken connection. The message omits the URL, which may contain a password.
-fn connection_fault(error: reqwest::Error, timeouts: &Timeouts) -> ModelFault {
+pub(crate) fn connection_fault(error: reqwest::Error, timeouts: &Timeouts) -> ModelFault {
     if error.is_timeout() {
         return timeout_fault(timeouts.connect, "it could not be reached within");
     }

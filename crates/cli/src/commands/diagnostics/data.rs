@@ -143,11 +143,10 @@ fn postgres(bootstrap: &Bootstrap) -> HealthCheck {
     const NAME: &str = "postgresql";
     match bootstrap.engine() {
         Engine::Postgres => HealthCheck::ok(NAME, "configured"),
-        _ => HealthCheck::warning(
+        _ => HealthCheck::ok(
             NAME,
-            "not configured: needed only to share data between machines",
-        )
-        .with_hint("agents config set core.database-url postgresql://USER@HOST/DATABASE"),
+            "not configured; needed only to share data between machines",
+        ),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     SnapshotCase {
         command: "diagnostics",
         about: "",
-        arguments: &["diagnostics"],
+        arguments: &["diagnostics", "--offline"],
         prepare: with_git,
         line_limit: None,
     },
