@@ -1,6 +1,7 @@
 //! Built-in actions and the built-in list of models.
 
 use cleveragents_domain::action::{Actors, Budget};
+use cleveragents_domain::plan::ANY_TASK_ACTION;
 use cleveragents_domain::provider::ModelDefinition;
 use cleveragents_domain::{ActionState, Argument, ArgumentType, NamespacedName};
 
@@ -28,7 +29,7 @@ pub fn built_in_do_action() -> ActionDraft {
         choices: Vec::new(),
     };
     ActionDraft {
-        name: NamespacedName::in_namespace("builtin", "do"),
+        name: NamespacedName::built_in(ANY_TASK_ACTION),
         description: "{{ args.title }}".to_owned(),
         long_description: None,
         actors: Actors {

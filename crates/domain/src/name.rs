@@ -11,6 +11,8 @@ use crate::schema::fixed_schema;
 pub const DEFAULT_NAMESPACE: &str = "local";
 /// The maximum length of a server, namespace or name, in characters.
 pub const PART_MAXIMUM: usize = 100;
+/// The maximum length of a name that is made of words, in characters.
+const WORDS_MAXIMUM: usize = 32;
 
 /// A validated `[[server:]namespace/]name` with its namespace filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,6 +95,30 @@ impl NamespacedName {
                 ..self.with_id(&number.to_string())
             },
         }
+    }
+
+    /// Returns a name of the first words of a text, in the default namespace, such as
+    /// `local/add-version-flag`. Returns `None` if the text has no letters or digits that a name may
+    /// have.
+    pub fn from_words(text: &str) -> Option<Self> {
+        let lower = text.to_lowercase();
+        let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+        let mut name = String::new();
+        for word in words.filter(|it| !it.is_empty()) {
+            if name.is_empty() {
+                name.extend(word.chars().take(WORDS_MAXIMUM));
+            } else if name.len() + 1 + word.len() <= WORDS_MAXIMUM {
+                name.push('-');
+                name.push_str(word);
+            } else {
+                break;
+            }
+        }
+        (!name.is_empty()).then(|| Self {
+            server: None,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            name,
+        })
     }
 
     /// Returns `namespace/name-suffix`. A long name is truncated so that the result stays legal.
@@ -238,6 +264,27 @@ mod tests {
             .with_id("00abcdef");
         assert_eq!(parse(&long.to_string()), Ok(long.clone()));
         assert!(long.name().ends_with("n-00abcdef"));
+    }
+
+    #[test]
+    fn a_name_of_words_has_the_first_whole_words_of_a_text() {
+        for (text, name) in [
+            ("Add a --version flag", Some("local/add-a-version-flag")),
+            ("  «fix» src/cart.rs! ", Some("local/fix-src-cart-rs")),
+            (
+                "Rename every internal function of the parser",
+                Some("local/rename-every-internal-function"),
+            ),
+            ("Größe", Some("local/gr-e")),
+            ("漢字 …", None),
+            ("", None),
+        ] {
+            let found = NamespacedName::from_words(text);
+            assert_eq!(found.as_ref().map(ToString::to_string).as_deref(), name);
+            assert!(found.is_none_or(|it| parse(&it.to_string()) == Ok(it)));
+        }
+        let long = NamespacedName::from_words(&"x".repeat(500)).unwrap();
+        assert_eq!(long.name().len(), WORDS_MAXIMUM);
     }
 
     #[test]

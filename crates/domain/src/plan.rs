@@ -120,6 +120,14 @@ pub enum BriefError {
 }
 
 impl PlanBrief {
+    /// Returns the name of a plan before its id is added: that of its action, or the first words of
+    /// the task if the action is the one for any task.
+    fn plan_name(&self) -> NamespacedName {
+        let is_any_task = self.action_name == NamespacedName::built_in(ANY_TASK_ACTION);
+        let words = is_any_task.then(|| NamespacedName::from_words(&self.description));
+        words.flatten().unwrap_or_else(|| self.action_name.clone())
+    }
+
     /// Returns every problem of the brief itself: problems in the rendered texts, and values that
     /// an older or foreign program may have written.
     pub fn problems(&self) -> Vec<BriefError> {
@@ -161,6 +169,9 @@ pub struct PlanTimestamps {
     pub finished_at: Option<Timestamp>,
 }
 
+/// The built-in action that does what the user wrote.
+pub const ANY_TASK_ACTION: &str = "do";
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
     pub brief: PlanBrief,
@@ -175,7 +186,7 @@ impl Plan {
                 parent_plan_id: new.parent.map(|parent| parent.plan_id),
                 root_plan_id: new.parent.map_or(id, |parent| parent.root_plan_id),
             },
-            name: new.brief.action_name.with_id(&id.short()),
+            name: new.brief.plan_name().with_id(&id.short()),
             brief: new.brief,
             position: Position::new(),
             attempt: 1,
@@ -335,6 +346,22 @@ mod tests {
     use crate::automation::BuiltInProfile;
 
     const ID: &str = "01JZZZZZZZ0000000000ABCDEF";
+
+    #[test]
+    fn a_plan_of_any_task_is_named_by_its_words() {
+        let mut new = new_plan(None);
+        new.brief.action_name = NamespacedName::built_in(ANY_TASK_ACTION);
+        new.brief.description = "Add a --version flag".to_owned();
+        let name = |new: &NewPlan| {
+            let plan = Plan::new(new.clone(), ID.parse().unwrap(), at(1));
+            plan.name.to_string()
+        };
+        assert_eq!(name(&new), "local/add-a-version-flag-00abcdef");
+        new.brief.description = "漢字".to_owned();
+        assert_eq!(name(&new), "builtin/do-00abcdef");
+        let of_action = name(&new_plan(None));
+        assert_eq!(of_action, "local/security-audit-00abcdef");
+    }
 
     fn at(micros: i64) -> Timestamp {
         Timestamp::from_micros(micros)

@@ -22,9 +22,9 @@ impl FromStr for PlanReference {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let named = text.contains('/') && text.parse::<NamespacedName>().is_ok();
+        // No id contains `-`, so this is a name, with or without its namespace.
         let fragment = match text.rsplit_once('-') {
-            Some((_, tail)) if named => tail,
+            Some((_, tail)) if text.parse::<NamespacedName>().is_ok() => tail,
             _ => text,
         };
         fragment.parse().map(Self)
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(fragment("00abcdef"), "00ABCDEF");
         assert_eq!(fragment("01JZZZZZZZ0000000000ABCDEF").len(), 26);
         assert_eq!(fragment("local/fix-all-00abcdef"), "00ABCDEF");
-        assert!("fix-00abcdef".parse::<PlanReference>().is_err());
+        assert_eq!(fragment("fix-all-00abcdef"), "00ABCDEF");
         assert!("abc".parse::<PlanReference>().is_err());
     }
 
