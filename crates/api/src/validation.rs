@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_domain::id::{AttachmentId, IdFragment, ResourceId};
+use cleveragents_domain::id::{AttachmentId, ResourceId};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{NamespacedName, Timestamp, ValidationMode};
 use schemars::JsonSchema;
@@ -43,7 +43,19 @@ pub struct ValidationAttach {
 /// Detaches a validation from a resource. Its earlier results stay recorded.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationDetach {
-    pub attachment: IdFragment,
+    /// The id of the attachment, or at least four characters of either end of it or of its last
+    /// eight. With `validation`: the resource.
+    pub attachment: String,
+    /// The validation to detach from a resource. The other fields are those of the attachment.
+    #[serde(default)]
+    pub validation: Option<NamespacedName>,
+    /// The arguments of the attachment, each as `NAME=VALUE`. May be left out if there is only one.
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub project: Option<NamespacedName>,
+    #[serde(default)]
+    pub plan: Option<PlanReference>,
 }
 
 /// Lists validations by name, and where they are attached.

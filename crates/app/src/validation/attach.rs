@@ -51,7 +51,7 @@ impl Handler<ValidationAttach> for App {
     }
 }
 
-async fn attachment_scope(
+pub(super) async fn attachment_scope(
     services: &Services,
     project: Option<NamespacedName>,
     plan: Option<PlanReference>,

@@ -239,6 +239,37 @@ fn a_validation_is_attached_in_each_scope_and_detached() {
 }
 
 #[test]
+fn detach_takes_what_attach_took() {
+    let environment = environment_with_validations();
+    let plan = create_plan(&environment, "local/shop");
+    let first = ["local/shop", "tests", "package=cart"];
+    let second = ["local/shop", "tests", "package=menu"];
+    let of_project = ["-p", "shop", "local/docs", "no-todo"];
+    let of_plan = ["--plan", &plan, "local/shop", "no-todo"];
+    let all = [&first[..], &second, &of_project, &of_plan];
+    let ids = all.map(|arguments| attach(&environment, arguments));
+    let detach = |arguments: &[&str]| {
+        environment.run(&[&["validation", "detach", "--yes", "-f", "json"], arguments].concat())
+    };
+    // Without arguments, the two attachments of the same validation cannot be told apart.
+    let ambiguous = detach(&first[..2]);
+    assert_eq!(ambiguous.code, Some(2), "{ambiguous:?}");
+    for id in &ids[..2] {
+        let short = id[18..].to_lowercase();
+        assert!(format!("{ambiguous:?}").contains(&short), "{ambiguous:?}");
+    }
+    // The scope belongs to the attachment.
+    let without_scope = detach(&of_project[2..]);
+    assert_eq!(without_scope.code, Some(3), "{without_scope:?}");
+    for (arguments, id) in all.iter().zip(&ids) {
+        let json = detach(arguments).succeeded().json();
+        assert_eq!(json["data"]["validation_detached"]["attachment_id"], **id);
+        assert_eq!(detach(arguments).code, Some(3), "{arguments:?}");
+    }
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 0);
+}
+
+#[test]
 fn attachments_are_deleted_with_their_project() {
     let environment = environment_with_validations();
     attach(&environment, &["-p", "shop", "local/docs", "no-todo"]);
