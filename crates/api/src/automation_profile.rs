@@ -18,6 +18,9 @@ use crate::request::{Request, RequestKind};
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AutomationProfileList {
+    /// Only names that match this regular expression, ignoring case.
+    pub pattern: Option<String>,
+    pub limit: Option<usize>,
     /// The profile that the caller's settings choose, as it is written there.
     pub default_profile: Option<String>,
 }
@@ -61,7 +64,14 @@ pub struct ProfilePage {
     pub profiles: Vec<ListedProfile>,
     /// The setting of the caller, even if it names no profile.
     pub default: Option<String>,
+    pub filters: ProfileFilters,
     pub summary: ProfileCounts,
+}
+
+/// The filters of a list, as they were given.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileFilters {
+    pub pattern: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +82,7 @@ pub struct ListedProfile {
     pub default: bool,
 }
 
-/// The number of profiles.
+/// Counts over all profiles that match, listed or not.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileCounts {
     pub total: usize,

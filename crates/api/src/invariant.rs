@@ -30,6 +30,8 @@ pub struct InvariantAdd {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InvariantList {
+    /// Only rules whose text matches this regular expression, ignoring case.
+    pub pattern: Option<String>,
     /// Resolves which rules apply. Needs `project` or `plan`.
     pub effective: bool,
     /// Only global rules.
@@ -127,6 +129,7 @@ pub struct InvariantFilters {
     pub action: Option<NamespacedName>,
     /// The plan whose effective rules are listed.
     pub plan: Option<PlanId>,
+    pub pattern: Option<String>,
 }
 
 /// Counts over all rules that match, listed or not.

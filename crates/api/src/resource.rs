@@ -22,6 +22,8 @@ pub struct ResourceAdd {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResourceList {
+    /// Only names that match this regular expression, ignoring case.
+    pub pattern: Option<String>,
     pub resource_type: Option<ResourceType>,
     pub limit: Option<u32>,
 }
@@ -136,6 +138,7 @@ pub struct ResourcePage {
 pub struct ResourceFilters {
     #[serde(rename = "type")]
     pub resource_type: Option<ResourceType>,
+    pub pattern: Option<String>,
     pub limit: Option<u32>,
 }
 

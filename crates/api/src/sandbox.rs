@@ -28,8 +28,11 @@ pub struct SandboxGc {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SandboxList {
+    /// Only those of resources whose names match this regular expression, ignoring case.
+    pub pattern: Option<String>,
     pub state: Option<SandboxState>,
     pub plan: Option<PlanReference>,
+    pub limit: Option<usize>,
 }
 
 /// Returns a sandbox with its plan and size.
@@ -110,9 +113,10 @@ pub struct SandboxSummary {
 pub struct SandboxFilters {
     pub state: Option<SandboxState>,
     pub plan: Option<PlanReference>,
+    pub pattern: Option<String>,
 }
 
-/// Counts over the sandboxes that match.
+/// Counts over all sandboxes that match, listed or not.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxCounts {
     pub total: usize,

@@ -18,6 +18,7 @@ pub struct ToolList {
     /// Only names that match this regular expression, ignoring case.
     pub pattern: Option<String>,
     pub tool_type: Option<ToolType>,
+    pub limit: Option<usize>,
 }
 
 /// Runs a tool in a temporary sandbox, created from the current files of a directory.
@@ -110,7 +111,7 @@ pub struct ToolFilters {
     pub pattern: Option<String>,
 }
 
-/// The number of tools that match.
+/// The number of tools that match, listed or not.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCounts {
     pub total: usize,

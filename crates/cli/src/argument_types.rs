@@ -39,6 +39,14 @@ impl FromStr for PlanArgument {
 /// Default limit for the number of rows in a list.
 pub const DEFAULT_ROWS: u32 = 100;
 
+/// Parses the limit of a list.
+pub fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(limit) if limit >= 1 => Ok(limit),
+        _ => Err("a whole number from 1 on".to_owned()),
+    }
+}
+
 /// Parses a value of a domain enum; used as a clap value parser.
 pub fn parse_value<T>(text: &str) -> Result<T, String>
 where

@@ -2,13 +2,15 @@
 
 use cleveragents_api::Reply;
 use cleveragents_api::automation_profile::{
-    AutomationProfileList, ListedProfile, ProfileCounts, ProfilePage,
+    AutomationProfileList, ListedProfile, ProfileCounts, ProfileFilters, ProfilePage,
 };
-use cleveragents_domain::{BuiltInProfile, ProfileName};
+use cleveragents_domain::{AutomationProfile, BuiltInProfile, ProfileName};
 
 use super::details;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::name_pattern::NamePattern;
+use crate::text::format_length;
 
 impl Handler<AutomationProfileList> for App {
     async fn handle(
@@ -23,22 +25,37 @@ impl Handler<AutomationProfileList> for App {
             .map(|built_in| built_in.profile());
         let setting = request.default_profile.as_deref();
         let chosen = setting.and_then(|setting| setting.parse::<ProfileName>().ok());
-        let profiles: Vec<ListedProfile> = built_in
+        let pattern = request.pattern.as_deref().map(NamePattern::parse);
+        let pattern = pattern.transpose()?;
+        let matching: Vec<AutomationProfile> = built_in
             .chain(custom)
+            .filter(|it| pattern.as_ref().is_none_or(|one| one.matches(&it.name)))
+            .collect();
+        let is_built_in = |it: &&AutomationProfile| matches!(it.name, ProfileName::BuiltIn(_));
+        let built_in = matching.iter().filter(is_built_in).count();
+        let summary = ProfileCounts {
+            total: matching.len(),
+            built_in,
+            custom: matching.len() - built_in,
+        };
+        let profiles: Vec<ListedProfile> = matching
+            .into_iter()
+            .take(request.limit.unwrap_or(usize::MAX))
             .map(|profile| ListedProfile {
                 default: Some(&profile.name) == chosen.as_ref(),
                 profile: details(profile),
             })
             .collect();
-        let summary = ProfileCounts {
-            total: profiles.len(),
-            built_in: BuiltInProfile::ALL.len(),
-            custom: profiles.len() - BuiltInProfile::ALL.len(),
-        };
-        let said = format!("{} automation profiles listed", summary.total);
+        let said = format!(
+            "{} listed",
+            format_length(profiles.len(), "automation profile")
+        );
         let page = ProfilePage {
             profiles,
             default: request.default_profile,
+            filters: ProfileFilters {
+                pattern: request.pattern,
+            },
             summary,
         };
         Ok(Reply::new(page).info(said))

@@ -12,6 +12,7 @@ use super::{details, rule_details, with_list_hint};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::invariant::plan_id;
+use crate::name_pattern::NamePattern;
 use crate::services::Services;
 use crate::text::format_length;
 
@@ -66,10 +67,16 @@ fn check_scopes(request: &InvariantList) -> Result<(), RequestError> {
     }
 }
 
+fn parse_pattern(request: &InvariantList) -> Result<Option<NamePattern>, RequestError> {
+    let pattern = request.pattern.as_deref();
+    pattern.map(NamePattern::parse).transpose()
+}
+
 async fn list_added(
     services: &Services,
     request: InvariantList,
 ) -> Result<Reply<InvariantPage>, RequestError> {
+    let pattern = parse_pattern(&request)?;
     let scope = match (request.project, request.action, &request.plan) {
         (Some(name), _, _) => Some(InvariantScope::Project(name)),
         (_, Some(name), _) => Some(InvariantScope::Action(name)),
@@ -79,9 +86,11 @@ async fn list_added(
     let filters = InvariantFilters {
         scope: scope.as_ref().map(InvariantScope::kind),
         target: scope.as_ref().and_then(InvariantScope::target),
+        pattern: request.pattern.clone(),
         ..InvariantFilters::default()
     };
-    let rules = services.invariants().list(scope).await?;
+    let mut rules = services.invariants().list(scope).await?;
+    rules.retain(|it| pattern.as_ref().is_none_or(|one| one.matches(&it.text)));
     let total = rules.len();
     let limit = request.limit.unwrap_or(usize::MAX);
     let invariants: Vec<InvariantDetails> = rules.iter().take(limit).map(details).collect();
@@ -106,8 +115,10 @@ async fn list_effective(
     services: &Services,
     request: InvariantList,
 ) -> Result<Reply<InvariantPage>, RequestError> {
+    let pattern = parse_pattern(&request)?;
     let mut filters = InvariantFilters {
         effective: true,
+        pattern: request.pattern.clone(),
         ..InvariantFilters::default()
     };
     let target = match &request.plan {
@@ -127,24 +138,24 @@ async fn list_effective(
     };
     let effective = services.invariants().effective_rules(target).await?;
     let limit = request.limit.unwrap_or(usize::MAX);
-    let page = effective_page(&effective, limit, filters);
+    let mut page = effective_page(&effective, filters);
+    if let Some(pattern) = pattern {
+        page.invariants.retain(|it| pattern.matches(&it.text));
+        page.summary.total = page.invariants.len();
+    }
+    page.invariants.truncate(limit);
     let number = page.invariants.len();
     let said = format!("{} in effect", format_length(number, "invariant"));
     Ok(Reply::new(page).info(said))
 }
 
-fn effective_page(
-    effective: &EffectiveRules,
-    limit: usize,
-    filters: InvariantFilters,
-) -> InvariantPage {
+fn effective_page(effective: &EffectiveRules, filters: InvariantFilters) -> InvariantPage {
     let shadowed = effective.shadowed.iter().map(|shadowed| ShadowedInvariant {
         rule: rule_details(&shadowed.rule),
         shadowed_by: rule_details(&effective.rules[shadowed.shadowed_by]),
     });
-    let rules = effective.rules.iter().take(limit);
     InvariantPage {
-        invariants: rules.map(rule_details).collect(),
+        invariants: effective.rules.iter().map(rule_details).collect(),
         shadowed: Some(shadowed.collect()),
         filters,
         summary: InvariantCounts {

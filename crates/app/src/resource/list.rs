@@ -8,6 +8,7 @@ use cleveragents_api::resource::{
 use super::{add_step, linked};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::name_pattern::NamePattern;
 use crate::text::format_listed;
 
 impl Handler<ResourceList> for App {
@@ -17,11 +18,17 @@ impl Handler<ResourceList> for App {
         _: &Caller,
     ) -> Result<Reply<ResourcePage>, RequestError> {
         let ResourceList {
+            pattern,
             resource_type,
             limit,
         } = request;
+        let names = pattern.as_deref().map(NamePattern::parse).transpose()?;
         let mut found = self.services.projects().project_map().await?.resources;
-        found.retain(|one| resource_type.is_none_or(|it| one.resource.resource_type == it));
+        found.retain(|one| {
+            let names = names.as_ref();
+            resource_type.is_none_or(|it| one.resource.resource_type == it)
+                && names.is_none_or(|it| it.matches(&one.resource.name))
+        });
         let total = found.len();
         let most = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
@@ -32,6 +39,7 @@ impl Handler<ResourceList> for App {
             resources,
             filters: ResourceFilters {
                 resource_type,
+                pattern,
                 limit,
             },
             summary: ResourceCounts { total },

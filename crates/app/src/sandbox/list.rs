@@ -9,6 +9,7 @@ use cleveragents_engine::sandboxes::SandboxFilter;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
+use crate::name_pattern::NamePattern;
 use crate::plan::find_plan;
 use crate::sandbox::{sandbox_service, sandbox_summary};
 use crate::text::format_length;
@@ -29,18 +30,25 @@ impl Handler<SandboxList> for App {
         };
         let found = sandbox_service(&self.services)?.list(filter).await?;
         let known = found.known.into_iter();
-        let sandboxes: Vec<SandboxSummary> = known
+        let mut sandboxes: Vec<SandboxSummary> = known
             .map(|it| sandbox_summary(&self.services, it))
             .collect();
+        let pattern = request.pattern.as_deref().map(NamePattern::parse);
+        if let Some(pattern) = pattern.transpose()? {
+            sandboxes.retain(|it| pattern.matches(&it.resource));
+        }
+        let summary = counts(&sandboxes);
+        sandboxes.truncate(request.limit.unwrap_or(usize::MAX));
         let said = format!("{} listed", format_length(sandboxes.len(), "sandbox"));
         let unknown = found.unknown.len();
         let reply = Reply::new(SandboxPage {
-            summary: counts(&sandboxes),
+            summary,
             sandboxes,
             unknown: found.unknown,
             filters: SandboxFilters {
                 state: request.state,
                 plan: request.plan,
+                pattern: request.pattern,
             },
         });
         let reply = reply.info(said);

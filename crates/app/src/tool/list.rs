@@ -29,7 +29,9 @@ pub fn list_tools(
         is_type && pattern.as_ref().is_none_or(|it| it.matches(&tool.name))
     };
     let found = toolbox.definitions().into_iter().filter(is_listed);
-    let tools: Vec<ToolSummary> = found.map(summary).collect();
+    let mut tools: Vec<ToolSummary> = found.map(summary).collect();
+    let counts = ToolCounts { total: tools.len() };
+    tools.truncate(request.limit.unwrap_or(usize::MAX));
     let said = match tools.len() {
         1 => "1 tool listed".to_owned(),
         number => format!("{number} tools listed"),
@@ -38,14 +40,13 @@ pub fn list_tools(
         Some(tool) => show_step(&tool.name),
         None => NextStep::send(&ToolList::default()),
     };
-    let summary = ToolCounts { total: tools.len() };
     let page = ToolPage {
         tools,
         filters: ToolFilters {
             tool_type: request.tool_type,
             pattern: request.pattern,
         },
-        summary,
+        summary: counts,
     };
     Ok(Reply::new(page).info(said).hint(step))
 }

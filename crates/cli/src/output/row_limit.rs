@@ -15,7 +15,7 @@ pub struct RowLimit {
 
 impl RowLimit {
     /// Displays all `listed` entries if the user chose a limit, otherwise the default number.
-    pub fn new(chosen: Option<u32>, listed: usize) -> Self {
+    pub fn new<N>(chosen: Option<N>, listed: usize) -> Self {
         let displayed = match chosen {
             Some(_) => listed,
             None => listed.min(DEFAULT_ROWS as usize),
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn rows_are_hidden_only_without_a_chosen_limit() {
-        let hidden = |chosen, listed| {
+        let hidden = |chosen: Option<u32>, listed| {
             let limit = RowLimit::new(chosen, listed);
             (limit.displayed, limit.hidden)
         };

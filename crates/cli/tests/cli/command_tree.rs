@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::error::ErrorKind;
 
 use crate::cases::{FORMATS, cases};
+use crate::environment::{PATH, TestEnvironment};
 
 /// Collects every runnable command with its path.
 fn collect_leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
@@ -119,6 +120,46 @@ fn every_example_parses() {
             }
         }
     }
+}
+
+#[test]
+fn every_list_has_a_pattern_and_a_limit() {
+    let mut environment = TestEnvironment::new();
+    environment.set_variable("PATH", PATH);
+    environment.run(&["init"]).succeeded();
+    let lists = all_leaves().into_iter();
+    let lists: Vec<_> = lists
+        .filter(|(words, _)| words.ends_with(" list"))
+        .collect();
+    assert!(lists.len() >= 11, "{}", lists.len());
+    for (words, command) in lists {
+        let has_limit = command
+            .get_arguments()
+            .any(|it| it.get_long() == Some("limit"));
+        assert!(has_limit, "`{words}` has no --limit");
+        let run = |more: &[&str]| {
+            let words: Vec<&str> = words.split(' ').collect();
+            environment.run(&[&words[..], more, &["--format", "json"]].concat())
+        };
+        let all = run(&[]).succeeded().json()["data"].clone();
+        let (name, rows) = listed_rows(&all);
+        let one = run(&["--limit", "1"]).succeeded().json()["data"].clone();
+        assert_eq!(listed_rows(&one).1, rows.min(1), "`{words}` --limit 1");
+        assert_eq!(one["summary"], all["summary"], "`{words}` counts all");
+        let none = run(&["no-such-thing"]).succeeded().json()["data"].clone();
+        assert_eq!(none[&name], serde_json::json!([]), "`{words}` REGEX");
+        assert_eq!(run(&["--limit", "0"]).code, Some(2), "`{words}` --limit 0");
+        assert_eq!(run(&["("]).code, Some(2), "`{words}` (");
+    }
+}
+
+/// Returns the key of the list in an answer, and the number of its rows.
+fn listed_rows(data: &serde_json::Value) -> (String, usize) {
+    let lists = data.as_object().unwrap().iter();
+    // Lists of what is not known or attached come besides the list itself.
+    let mut lists = lists.filter(|(key, _)| !matches!(key.as_str(), "attachments" | "unknown"));
+    let list = lists.find_map(|(key, rows)| Some((key.clone(), rows.as_array()?.len())));
+    list.unwrap_or_else(|| panic!("no list in {data}"))
 }
 
 #[test]

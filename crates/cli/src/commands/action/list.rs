@@ -6,6 +6,7 @@ use cleveragents_app::NamePattern;
 use cleveragents_domain::ActionState;
 
 use super::view::yes_or_no;
+use crate::argument_types::parse_limit;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -37,7 +38,7 @@ pub struct ActionListArgs {
     namespace: Option<String>,
 
     /// List at most this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
     limit: Option<usize>,
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_api::actor::{ActorList, ActorSummary};
 use cleveragents_domain::ActorType;
 
-use crate::argument_types::parse_value;
+use crate::argument_types::{parse_limit, parse_value};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -32,7 +32,7 @@ pub struct ActorListArgs {
     actor_type: Option<ActorType>,
 
     /// List at most this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
     limit: Option<usize>,
 }
 

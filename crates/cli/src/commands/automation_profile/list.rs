@@ -3,6 +3,7 @@
 use clap::Args;
 use cleveragents_api::automation_profile::{AutomationProfileList, ListedProfile};
 
+use crate::argument_types::parse_limit;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -12,13 +13,24 @@ use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 #[command(after_long_help = "\
 Examples:
   agents automation-profile list
+  agents automation-profile list '^local/'
   agents automation-profile list --format json")]
-pub struct AutomationProfileListArgs {}
+pub struct AutomationProfileListArgs {
+    /// Only names that match this regular expression, ignoring case
+    #[arg(value_name = "REGEX")]
+    pattern: Option<String>,
+
+    /// List at most this many
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
+    limit: Option<usize>,
+}
 
 impl AutomationProfileListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let setting = context.settings()?.automation_profile();
         let reply = context.call(AutomationProfileList {
+            pattern: self.pattern.clone(),
+            limit: self.limit,
             default_profile: Some(setting),
         })?;
         CommandAnswer::from_reply(reply, |page| {

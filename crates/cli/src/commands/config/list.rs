@@ -1,9 +1,11 @@
 //! `agents config list`
 
 use clap::Args;
+use cleveragents_app::NamePattern;
 use serde::Serialize;
 
 use super::{SettingAnswer, value_cell};
+use crate::argument_types::parse_limit;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -15,8 +17,17 @@ use crate::settings::{ResolvedSetting, SettingSource};
 #[command(after_long_help = "\
 Examples:
   agents config list
+  agents config list '^provider'
   agents config list --format json")]
-pub struct ConfigListArgs {}
+pub struct ConfigListArgs {
+    /// Only keys that match this regular expression, ignoring case
+    #[arg(value_name = "REGEX")]
+    pattern: Option<NamePattern>,
+
+    /// List at most this many
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
+    limit: Option<usize>,
+}
 
 #[derive(Debug, Serialize)]
 struct ConfigListAnswer {
@@ -39,8 +50,13 @@ impl ConfigListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let settings = context.settings()?;
         let headers = ["key", "value", "source", "description"];
-        let view = OutputView::new().table("Settings", &headers, settings.all.iter().map(row));
-        let settings = settings.all.iter().map(ListedSetting::from).collect();
+        let matching = settings.all.iter().filter(|it| {
+            let pattern = self.pattern.as_ref();
+            pattern.is_none_or(|pattern| pattern.matches(&it.key.name()))
+        });
+        let matching = matching.take(self.limit.unwrap_or(usize::MAX));
+        let view = OutputView::new().table("Settings", &headers, matching.clone().map(row));
+        let settings = matching.map(ListedSetting::from).collect();
         CommandAnswer::new(&ConfigListAnswer { settings }, view)
     }
 }

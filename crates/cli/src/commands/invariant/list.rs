@@ -5,7 +5,7 @@ use cleveragents_api::invariant::{InvariantList, InvariantPage};
 use cleveragents_domain::NamespacedName;
 
 use super::view;
-use crate::argument_types::PlanArgument;
+use crate::argument_types::{PlanArgument, parse_limit};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
@@ -26,6 +26,10 @@ Examples:
   agents invariant list --effective --project local/shop --action local/lint
   agents invariant list --effective --plan 7XK2M9QD")]
 pub struct InvariantListArgs {
+    /// Only rules whose text matches this regular expression, ignoring case
+    #[arg(value_name = "REGEX")]
+    pattern: Option<String>,
+
     /// Show the effective rules; needs --project or --plan
     #[arg(long, conflicts_with = "global")]
     effective: bool,
@@ -47,13 +51,14 @@ pub struct InvariantListArgs {
     plan: Option<PlanArgument>,
 
     /// List at most this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
     limit: Option<usize>,
 }
 
 impl InvariantListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let reply = context.call_for_plans(&self.plan, |mut plans| InvariantList {
+            pattern: self.pattern.clone(),
             effective: self.effective,
             global: self.global,
             project: self.project.clone(),

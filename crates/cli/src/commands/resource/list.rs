@@ -16,6 +16,10 @@ Examples:
   agents resource list
   agents resource list --type git-checkout --format json")]
 pub struct ResourceListArgs {
+    /// Only names that match this regular expression, ignoring case
+    #[arg(value_name = "REGEX")]
+    pattern: Option<String>,
+
     /// Only those of this type: git-checkout or fs-directory
     #[arg(long = "type", value_name = "TYPE")]
     resource_type: Option<String>,
@@ -32,6 +36,7 @@ impl ResourceListArgs {
         let resource_type = self.resource_type.as_deref();
         let resource_type = resource_type.map(names::parse_resource_type);
         let reply = context.call(ResourceList {
+            pattern: self.pattern.clone(),
             resource_type: resource_type.transpose()?,
             limit: self.limit,
         })?;

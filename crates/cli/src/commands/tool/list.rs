@@ -5,6 +5,7 @@ use cleveragents_api::tool::{ToolList, ToolSummary, ToolType};
 use cleveragents_app::list_tools;
 
 use super::view;
+use crate::argument_types::parse_limit;
 use crate::bootstrap;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
@@ -35,6 +36,10 @@ pub struct ToolListArgs {
     /// Only tools of this type
     #[arg(long = "type", value_name = "TYPE")]
     tool_type: Option<ToolTypeArg>,
+
+    /// List at most this many
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
+    limit: Option<usize>,
 }
 
 impl From<ToolTypeArg> for ToolType {
@@ -51,6 +56,7 @@ impl ToolListArgs {
         let request = ToolList {
             pattern: self.pattern.clone(),
             tool_type: self.tool_type.map(ToolType::from),
+            limit: self.limit,
         };
         let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
         let reply = list_tools(request, &*toolbox)?;

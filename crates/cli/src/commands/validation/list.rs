@@ -5,7 +5,7 @@ use cleveragents_api::validation::{ListedValidation, ValidationList, ValidationP
 use cleveragents_domain::ValidationMode;
 
 use super::view;
-use crate::argument_types::parse_value;
+use crate::argument_types::{parse_limit, parse_value};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -32,7 +32,7 @@ pub struct ValidationListArgs {
     mode: Option<ValidationMode>,
 
     /// List at most this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_limit)]
     limit: Option<usize>,
 }
 
