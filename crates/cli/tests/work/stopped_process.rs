@@ -230,6 +230,22 @@ fn status_of_a_killed_process_names_the_way_on() {
 }
 
 #[test]
+fn a_commit_that_recovery_finished_verifies() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    for step in [ApplyStep::Started, ApplyStep::BranchMoved] {
+        let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
+        let number = first_step_number(&world, &plan, step);
+        assert!(kill_at_step(&world, &["plan", "apply", &plan, "--yes"], number).killed);
+        world.run(&["plan", "resume", &plan]).succeeded();
+        let shop = world.path("shop").display().to_string();
+        let verified = world.json_data(&["verify-commit", "HEAD", "--path", &shop]);
+        assert_eq!(verified["plan_id"], plan.as_str(), "{step:?}");
+        snapshot.restore();
+    }
+}
+
+#[test]
 fn recovery_does_not_wait_for_locks() {
     let world = TestWorld::new();
     world.create_folder("more");
