@@ -2,6 +2,7 @@
 //! and hints.
 
 use anstyle::{AnsiColor, Style};
+use cleveragents_domain::id::PlanId;
 use cleveragents_engine::secrets::Redactor;
 
 use super::MessageLevel;
@@ -32,7 +33,12 @@ pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -
             MessageLevel::Error => (BAD, "✗ Error:", "error:"),
         };
         let mark = LineMark { style, rich, plain };
-        push(&mut output, options, mark, &message.text);
+        match message.level {
+            MessageLevel::Hint => {
+                push(&mut output, options, mark, &with_short_ids(&message.text));
+            }
+            _ => push(&mut output, options, mark, &message.text),
+        }
     }
     output
 }
@@ -67,9 +73,24 @@ pub(super) fn render_failure(
             rich: "  → Next:",
             plain: "  next:",
         };
-        push(&mut output, options, next, &hint);
+        push(&mut output, options, next, &with_short_ids(&hint));
     }
     output
+}
+
+/// Commands that also take the journal of a deleted plan, which only its whole id names.
+const WHOLE_ID_COMMANDS: [&str; 2] = ["agents plan verify ", "agents plan purge "];
+
+/// Shortens the ids in a command as tables do. Any command takes this part of an id.
+fn with_short_ids(hint: &str) -> String {
+    if WHOLE_ID_COMMANDS.iter().any(|it| hint.contains(it)) {
+        return hint.to_owned();
+    }
+    let words = hint.split(' ').map(|word| match word.parse::<PlanId>() {
+        Ok(id) if id.to_string() == word => id.short(),
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The mark in front of a line, for terminals and for plain text.
@@ -93,4 +114,29 @@ fn push(output: &mut String, options: &RenderOptions, mark: LineMark<'_>, text: 
     }
     output.push_str(text.trim_end());
     output.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_in_hints_are_short_where_the_command_takes_a_part() {
+        let id = "01JZZZZZZZ0000000000ABCDEF";
+        for (hint, shown) in [
+            (
+                "agents plan apply ID --to branch x",
+                "agents plan apply 00abcdef --to branch x",
+            ),
+            (
+                "on that machine: agents plan cancel ID",
+                "on that machine: agents plan cancel 00abcdef",
+            ),
+            ("agents plan verify ID", "agents plan verify ID"),
+            ("ls /data/ID/tree", "ls /data/ID/tree"),
+        ] {
+            let (hint, shown) = (hint.replace("ID", id), shown.replace("ID", id));
+            assert_eq!(with_short_ids(&hint), shown);
+        }
+    }
 }

@@ -226,9 +226,10 @@ fn hints_name_the_destination_of_the_run() {
     let to = ["--to", "branch", "agents/made"];
     let run = world.run_json(&run_words(&["make it"], &to, &path));
     let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
-    let hint = format!("agents plan apply {plan} --to branch agents/made");
+    let hint = |plan: &str| format!("agents plan apply {plan} --to branch agents/made");
+    let short = plan[plan.len() - 8..].to_lowercase();
     for words in [&["plan", "diff", &plan][..], &["plan", "resume", &plan]] {
-        world.run(words).prints(&hint);
+        world.run(words).prints(&hint(&short));
     }
     // A refused apply too.
     world.write("home/there.patch", "");

@@ -217,6 +217,11 @@ fn status_names_a_stopped_process() {
         .prints(&format!("kill -CONT {pid}"));
 }
 
+/// Returns the part of an id that hints show.
+fn short(plan: &str) -> String {
+    plan[plan.len() - 8..].to_lowercase()
+}
+
 #[test]
 fn status_of_a_killed_process_names_the_way_on() {
     let world = TestWorld::new();
@@ -224,7 +229,7 @@ fn status_of_a_killed_process_names_the_way_on() {
     drop(process);
     let status = world.run(&["plan", "status", &plan]).succeeded();
     assert!(status.stdout.contains("run by: not running"), "{status:?}");
-    status.prints(&format!("agents plan resume {plan}"));
+    status.prints(&format!("agents plan resume {}", short(&plan)));
     let data = world.json_data(&["plan", "status", &plan]);
     assert_eq!(data["owner"], serde_json::Value::Null, "{data}");
 }
@@ -256,10 +261,11 @@ fn recovery_does_not_wait_for_locks() {
     let more = world.path("more").display().to_string();
     let run = run_with_timeout(&world, &["project", "create", "more", "--path", &more]).exits(0);
     run.prints("an apply could not be finished: another process is at work there");
+    let shown = format!("agents plan resume {}", short(&plan));
     let hint = format!("agents plan resume {plan}");
     let listed = run_with_timeout(&world, &["plan", "list"])
         .exits(0)
-        .prints(&hint);
+        .prints(&shown);
     let warning = "an apply was interrupted";
     assert_eq!(listed.stderr.matches(warning).count(), 1, "{listed:?}");
     let reply = world.run_json(&["plan", "list"]).succeeded();
@@ -273,7 +279,7 @@ fn recovery_does_not_wait_for_locks() {
     // A command that only reads does not finish it.
     run_with_timeout(&world, &["plan", "list"])
         .exits(0)
-        .prints(&hint);
+        .prints(&shown);
     assert_eq!(world.state(&plan), "apply/processing");
     let run = run_with_timeout(&world, &["plan", "resume", &plan]);
     let finished = "an interrupted apply was finished";
