@@ -30,6 +30,28 @@ fn set_up_lost_race(world: &TestWorld) -> String {
     plan
 }
 
+/// Returns the names of our temporary files in the repository.
+fn temporary_files(world: &TestWorld) -> Vec<String> {
+    let files = world.files("shop").into_keys();
+    files.filter(|it| it.contains(".agents-")).collect()
+}
+
+#[test]
+fn drafts_go_although_the_user_unlocked_the_index() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    kill_apply_at(&world, &plan, &["home", "shop"], ApplyStep::PathDrafted);
+    assert_ne!(temporary_files(&world), [""; 0]);
+    std::fs::remove_file(world.path("shop/.git/index.lock")).unwrap();
+    world.run(&["init"]).succeeded();
+    assert_eq!(temporary_files(&world), [""; 0]);
+    assert_eq!(world.read("shop/a"), BASE);
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+}
+
 #[test]
 fn a_plan_that_lost_a_race_allows_every_command() {
     let world = TestWorld::new();

@@ -19,7 +19,7 @@ use cleveragents_ports::targets::{
 use crate::apply::LocalTargets;
 use crate::apply::branches::{self, BranchState};
 use crate::apply::checkouts::{self, UserWorktree};
-use crate::apply::commit_files::{check_all_paths, write_all_paths};
+use crate::apply::commit_files::{check_all_paths, unlink_drafts, write_all_paths};
 use crate::apply::index::{Index, IndexEdit, IndexLock};
 use crate::apply::own_folders;
 use crate::apply::path_inspector::{Modes, PathChangeState, PathInspector};
@@ -93,7 +93,11 @@ impl CommitRun<'_> {
         // that.
         let undone = self.record.marks().filter(|it| !it.is_untouched());
         if undone.is_some() {
-            let written = self.written_paths(&self.lock_checkouts_on_branch()?)?;
+            let worktrees = self.lock_checkouts_on_branch()?;
+            for locked in &worktrees {
+                self.unlink_drafts(locked)?;
+            }
+            let written = self.written_paths(&worktrees)?;
             return Ok(Err(LockFailure::Conflicts(
                 vec![undone_conflict(self.intent)],
                 written,
@@ -341,6 +345,15 @@ impl CommitRun<'_> {
             &sparse_paths(locked),
             &locked.checkout.root,
         )
+    }
+
+    fn unlink_drafts(&self, locked: &LockedWorktree) -> SandboxResult<()> {
+        let changes = &self.intent.changes;
+        let store = self.store(&self.effect.old_tree);
+        let inspector = self.inspector(locked, changes, &store)?;
+        let (files, watcher) = (self.record.new_files(), self.targets.watcher.as_ref());
+        let placer = PathWriter::new(&inspector, &files, self.intent.id, watcher)?;
+        unlink_drafts(&placer, changes)
     }
 
     /// Finds index entries that block the change. One check is enough because the index is locked.

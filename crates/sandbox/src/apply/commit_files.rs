@@ -73,6 +73,9 @@ pub(crate) fn commit(
     let inspector =
         PathInspector::new(root, modes, &intent.changes, store.as_ref())?.without_index();
     if record.marks().is_some_and(|it| !it.is_untouched()) {
+        let watcher = targets.watcher.as_ref();
+        let placer = PathWriter::new(&inspector, &record.new_files(), intent.id, watcher)?;
+        unlink_drafts(&placer, &intent.changes)?;
         return Ok(CommitOutcome::Stopped(StoppedCommit {
             conflicts: vec![undone_conflict(intent)],
             written: written_paths(&inspector, &intent.changes)?,
@@ -108,6 +111,15 @@ pub(crate) fn commit(
         conflicts,
         written: written_paths(&inspector, &intent.changes)?,
     }))
+}
+
+/// Removes the drafts of a killed call, which would stay beside the user's files if the apply does
+/// not continue.
+pub(crate) fn unlink_drafts(placer: &PathWriter<'_>, changes: &[PathChange]) -> SandboxResult<()> {
+    for (number, change) in changes.iter().enumerate() {
+        placer.unlink_draft(number, change)?;
+    }
+    Ok(())
 }
 
 /// Checks every path before the first one is written, and removes leftovers of a killed call.

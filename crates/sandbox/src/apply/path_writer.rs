@@ -164,10 +164,16 @@ impl<'a> PathWriter<'a> {
         Ok(())
     }
 
+    /// Removes a draft that a killed call left. Nothing of the user's can be in it.
+    pub(crate) fn unlink_draft(&self, number: usize, change: &PathChange) -> SandboxResult<()> {
+        let path = self.temporary_path(number, change.path.as_bytes());
+        self.unlink(&[&path, PART_SUFFIX].concat())
+    }
+
     /// Removes an unused draft and the folders created for it.
     pub(crate) fn remove_draft(&self, number: usize, change: &PathChange) -> SandboxResult<()> {
         let path = change.path.as_bytes();
-        self.unlink(&[&self.temporary_path(number, path), PART_SUFFIX].concat())?;
+        self.unlink_draft(number, change)?;
         if change.old.is_none() {
             self.remove_empty_parents(path);
         }
