@@ -44,6 +44,18 @@ pub struct PathChange {
     pub path: ResourcePath,
     pub old: Option<PathState>,
     pub new: Option<PathState>,
+    /// The file has uncommitted edits of the user, which it keeps: its contents are those on disk,
+    /// while the objects are those of the commits.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keeps_edits: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// State of a path, in the object store and on disk.
@@ -195,6 +207,7 @@ mod tests {
                 path: ResourcePath::from_bytes(&b"a\xff"[..]).unwrap(),
                 old: Some(state("a1")),
                 new: None,
+                keeps_edits: true,
             }],
             effect: ApplyEffect::Commit(CommitEffect {
                 reference: Some("refs/heads/topic".into()),

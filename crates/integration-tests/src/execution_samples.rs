@@ -253,6 +253,7 @@ fn apply_intent(plan: PlanId) -> ApplyIntent {
             path: ResourcePath::from_bytes("src/a").expect("a path"),
             old: None,
             new: Some(state),
+            keeps_edits: false,
         }],
         effect: ApplyEffect::Files(FilesEffect {
             root,

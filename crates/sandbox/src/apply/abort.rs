@@ -247,6 +247,7 @@ fn matches_commit(
             content: None,
         }),
         new: None,
+        keeps_edits: false,
     };
     inspector.is_old(&theirs, &found, path)
 }

@@ -242,6 +242,7 @@ pub(crate) fn changes(
             path: resource_path(path)?,
             old: parse_state(old_mode, old_object).ok_or_else(malformed)?,
             new: parse_state(new_mode, new_object).ok_or_else(malformed)?,
+            keeps_edits: false,
         });
     }
     Ok(changes)

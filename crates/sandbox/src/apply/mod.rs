@@ -15,6 +15,7 @@ mod commit_files;
 mod forbidden_changes;
 mod index;
 mod json_file;
+mod kept_edits;
 mod lock_wait;
 mod locking;
 mod own_folders;

@@ -256,6 +256,10 @@ impl<'a> PathInspector<'a> {
         if self.matches(Some(old), found) {
             return Ok(true);
         }
+        // The committed file is another one: the user has undone the edits.
+        if change.keeps_edits {
+            return Ok(false);
+        }
         let (Some(store), PathContent::File(stat, _)) = (self.store, found) else {
             return Ok(false);
         };

@@ -1,9 +1,9 @@
 //! Prepares a commit on a branch of the user, or the change of its files alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cleveragents_domain::{AbsolutePath, ResourcePath};
+use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath};
 use cleveragents_ports::sandbox::{RepositoryHead, SandboxResult};
 use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, ApplyRequest, CheckoutEffect, CommitEffect, Conflict, ConflictReason,
@@ -18,6 +18,7 @@ use crate::apply::forbidden_changes::{
     FilteredPaths, SubmoduleChanges, filter_reason, find_filtered, find_forbidden,
 };
 use crate::apply::index::{Index, unexpandable_paths};
+use crate::apply::kept_edits::{SnapshotChange, StagedTrees, stage_with_edits};
 use crate::apply::path_inspector::{Modes, PathChangeState, PathContent, PathInspector};
 use crate::apply::record::LocalApplyRecord;
 use crate::apply::sparse;
@@ -37,6 +38,7 @@ struct ChangeInput {
     base: String,
     result: String,
     base_commit: Option<String>,
+    base_source: BaseSource,
     submodules: SubmoduleChanges,
 }
 
@@ -83,7 +85,12 @@ pub(crate) fn prepare(
     let (old_tree, new_tree) = (target.tree.as_str(), fitted.new_tree.as_str());
     // Without a working tree only the branch moves, and no file is needed.
     if !worktrees.is_empty() {
-        staging::stage(store, record, &mut fitted.changes, old_tree, new_tree)?;
+        let kept = mark_kept_edits(&input, record, &worktrees, &mut fitted.changes)?;
+        let trees = StagedTrees {
+            old: old_tree,
+            new: new_tree,
+        };
+        stage_with_edits(store, record, &mut fitted.changes, &kept, &trees)?;
         targets.reached(ApplyStep::Staged);
     }
     let old_store = with_attributes(store, &target.tree);
@@ -126,6 +133,34 @@ pub(crate) fn prepare(
     ))
 }
 
+/// Marks the changes of files whose uncommitted edits the plan began with, and which still have
+/// them.
+fn mark_kept_edits(
+    input: &ChangeInput,
+    record: &LocalApplyRecord,
+    worktrees: &[UserWorktree],
+    changes: &mut [PathChange],
+) -> SandboxResult<BTreeMap<Vec<u8>, PathChange>> {
+    // The content of a file is one for all working trees, and the snapshot is of one.
+    let [worktree] = worktrees else {
+        return Ok(BTreeMap::new());
+    };
+    let is_own = worktree.repository.git_dir == input.repository.git_dir;
+    if input.base_source == BaseSource::Head || !is_own {
+        return Ok(BTreeMap::new());
+    }
+    snapshot_change(input, worktree).mark_kept_edits(&input.store, record, changes)
+}
+
+fn snapshot_change<'a>(input: &'a ChangeInput, worktree: &'a UserWorktree) -> SnapshotChange<'a> {
+    SnapshotChange {
+        base: &input.base,
+        result: &input.result,
+        root: &worktree.root,
+        modes: Modes::from_settings(&worktree.repository.settings.shaping),
+    }
+}
+
 /// Returns the working trees that have the branch checked out, and the operations in progress that
 /// block a commit on it.
 fn find_worktrees(
@@ -152,6 +187,11 @@ pub(crate) fn prepare_worktree(
     request: &ApplyRequest,
 ) -> TargetResult<PrepareOutcome> {
     let input = load_change_input(targets, record, request)?;
+    if input.base_source == BaseSource::Worktree
+        && let Some(prepared) = prepare_on_snapshot(targets, record, request, &input)?
+    {
+        return Ok(prepared);
+    }
     let target = find_target(&input, request)?;
     let mut fitted = match fit_change(&input, &target)? {
         FitOutcome::Fits(fitted) => fitted,
@@ -193,6 +233,52 @@ pub(crate) fn prepare_worktree(
     Ok(ready_outcome(request, fitted.changes, effect))
 }
 
+/// Changes the files from which the plan began, with their uncommitted edits. Neither a commit nor
+/// the index matters for it. Returns `None` unless every changed file is as the plan found it.
+fn prepare_on_snapshot(
+    targets: &LocalTargets,
+    record: &LocalApplyRecord,
+    request: &ApplyRequest,
+    input: &ChangeInput,
+) -> TargetResult<Option<PrepareOutcome>> {
+    let mut changes = apply_store::changes(&input.store, &input.base, &input.result)?;
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let trees = [&input.base, &input.result];
+    let filtered = find_filtered(&input.store, &changes, trees)?;
+    let forbidden = find_forbidden(&input.store, &changes, &filtered, input.submodules)?;
+    if !forbidden.is_empty() {
+        return Ok(Some(PrepareOutcome::Blocked(forbidden)));
+    }
+    for change in &mut changes {
+        change.keeps_edits = true;
+    }
+    let worktree = UserWorktree::new(input.repository.clone())?;
+    staging::stage(
+        &input.store,
+        record,
+        &mut changes,
+        &input.base,
+        &input.result,
+    )?;
+    targets.reached(ApplyStep::Staged);
+    let modes = Modes::from_settings(&worktree.repository.settings.shaping);
+    let inspector = PathInspector::new(&worktree.root, modes, &changes, None)?.without_index();
+    for change in &changes {
+        if inspector.change_state(change)? != PathChangeState::Old {
+            return Ok(None);
+        }
+    }
+    apply_store::set_alternates(&input.store, &[&input.repository.objects_dir()])?;
+    let effect = ApplyEffect::Files(FilesEffect {
+        root: to_absolute_path(&worktree.root)?,
+        made: Vec::new(),
+        removed: Vec::new(),
+    });
+    Ok(Some(ready_outcome(request, changes, effect)))
+}
+
 pub(crate) fn ready_outcome(
     request: &ApplyRequest,
     changes: Vec<PathChange>,
@@ -227,6 +313,7 @@ fn load_change_input(
             &repository,
         )
     };
+    let mut base_source = BaseSource::Head;
     let (store, base, result, base_commit) = match &request.change {
         RequestedChange::Result {
             sandbox,
@@ -236,6 +323,7 @@ fn load_change_input(
         } => {
             let sandbox = targets.open_sandbox(*sandbox)?;
             let objects = sandbox.store.dir.join("objects");
+            base_source = sandbox.marker.base;
             let store = make(&[&users, &objects])?;
             (store, from.files(), to.files(), base_commit.clone())
         }
@@ -268,6 +356,7 @@ fn load_change_input(
         base,
         result,
         base_commit,
+        base_source,
         submodules,
     })
 }

@@ -131,6 +131,7 @@ pub(crate) fn reverse_changes(changes: &[PathChange]) -> Vec<PathChange> {
         path: change.path.clone(),
         old: change.new.clone(),
         new: change.old.clone(),
+        keeps_edits: change.keeps_edits,
     });
     changes.collect()
 }
