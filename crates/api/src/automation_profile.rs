@@ -109,6 +109,7 @@ pub struct ProfileFlags {
     pub require_sandbox: bool,
     pub require_checkpoints: bool,
     pub allow_unsafe_tools: bool,
+    pub allow_forced_checks: bool,
 }
 
 /// An automation profile whose thresholds are explained.

@@ -24,6 +24,7 @@ fn details(profile: AutomationProfile) -> ProfileDetails {
             require_sandbox: profile.require_sandbox,
             require_checkpoints: profile.require_checkpoints,
             allow_unsafe_tools: profile.allow_unsafe_tools,
+            allow_forced_checks: profile.allow_forced_checks,
         },
         guards: profile.guards,
         limits: profile.limits,

@@ -82,7 +82,7 @@ async fn drive_apply(
 
 /// Returns the request to apply a plan: as the user approved it, or for a profile that applies
 /// by itself, to the destination of the plan.
-fn apply_request_of(plan: &Plan, caller: &Caller) -> PlanApplyRequest {
+pub(crate) fn apply_request_of(plan: &Plan, caller: &Caller) -> PlanApplyRequest {
     let id = plan.identity.plan_id;
     match plan.approvals.apply.clone() {
         Some(ApprovedApply {
@@ -91,12 +91,14 @@ fn apply_request_of(plan: &Plan, caller: &Caller) -> PlanApplyRequest {
             by,
             destination,
             author,
+            forced,
         }) => PlanApplyRequest {
             plan: id,
             destination,
             author,
             actor: by,
             version: None,
+            forced,
         },
         None => {
             let destination = plan.destination.clone();

@@ -60,6 +60,7 @@ pub(crate) fn apply_request(
         author: caller.author.clone(),
         actor: caller.who.clone(),
         version: None,
+        forced: None,
     }
 }
 

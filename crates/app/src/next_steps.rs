@@ -84,7 +84,13 @@ pub(crate) fn apply_step(plan: &Plan) -> NextStep {
         plan: plan.identity.plan_id.into(),
         to: destination.filter(|it| *it != Destination::Current),
         mark_applied: false,
+        force_checks: None,
     })
+}
+
+/// Returns the step that applies a plan although required checks failed.
+pub(crate) fn force_checks_step(plan: &Plan) -> NextStep {
+    apply_step(plan).with_argument("force_checks", "REASON")
 }
 
 /// Returns the step that applies a plan to the current branch, for errors that do not know the
@@ -94,6 +100,17 @@ pub(crate) fn apply_to_current_step(plan: PlanId) -> NextStep {
         plan: plan.into(),
         to: None,
         mark_applied: false,
+        force_checks: None,
+    })
+}
+
+/// Returns the step that writes a plan's result into the files and commits nothing.
+pub(crate) fn apply_to_files_step(plan: PlanId) -> NextStep {
+    NextStep::send(&PlanApply {
+        plan: plan.into(),
+        to: Some(Destination::Worktree),
+        mark_applied: false,
+        force_checks: None,
     })
 }
 
@@ -107,6 +124,7 @@ pub(crate) fn mark_applied_step(plan: PlanId) -> NextStep {
         plan: plan.into(),
         to: None,
         mark_applied: true,
+        force_checks: None,
     })
 }
 
@@ -153,6 +171,14 @@ pub(crate) fn correct_step(decision: &str) -> NextStep {
         ("mode", CorrectionMode::Revert.as_str()),
         ("guidance", "TEXT"),
     ])
+}
+
+/// Returns the step of creating another plan from the action of this one, for the same projects.
+pub(crate) fn use_again_step(plan: &Plan) -> NextStep {
+    let brief = &plan.brief;
+    let projects: Vec<String> = brief.projects.iter().map(ToString::to_string).collect();
+    NextStep::fill_in::<PlanUse>(&[("action", &brief.action_name.to_string())])
+        .with_argument("projects", projects)
 }
 
 /// Returns the step of creating a plan from an action, for a project that the user names.

@@ -12,6 +12,10 @@ use cleveragents_app::shell_quote;
 use cleveragents_domain::AbsolutePath;
 use serde_json::{Map, Value};
 
+use crate::arguments::GlobalArguments;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel};
+
 /// Built once, because an answer may have many steps.
 static COMMANDS: LazyLock<Command> = LazyLock::new(crate::command);
 
@@ -31,6 +35,65 @@ pub fn render(step: &NextStep) -> String {
             }
         }
         NextStep::Watch { plan } => format!("agents plan log {plan} --follow"),
+    }
+}
+
+/// The global options that decide on which plans a command works, as they were typed. A printed
+/// command repeats them, because without them it would find other plans.
+#[derive(Debug, Default)]
+pub struct RepeatedOptions(String);
+
+impl RepeatedOptions {
+    pub fn from_arguments(arguments: &GlobalArguments) -> Self {
+        let options = [
+            ("data-dir", arguments.data_dir.as_deref()),
+            ("config-path", arguments.config_path.as_deref()),
+        ];
+        let typed = options.into_iter().filter_map(|(name, path)| {
+            let path = path?.to_string_lossy();
+            Some(format!(" --{name} {}", shell_quote(&path)))
+        });
+        Self(typed.collect())
+    }
+
+    /// Adds the options to the commands that the outcome of a command hints at.
+    pub fn add_to(
+        &self,
+        outcome: Result<CommandAnswer, CommandFailure>,
+    ) -> Result<CommandAnswer, CommandFailure> {
+        if self.0.is_empty() {
+            return outcome;
+        }
+        match outcome {
+            Ok(mut answer) => {
+                let hints = answer.messages.iter_mut();
+                for hint in hints.filter(|it| it.level == MessageLevel::Hint) {
+                    hint.text = self.add_to_line(&hint.text);
+                }
+                Ok(answer)
+            }
+            Err(mut failure) => {
+                for step in &mut failure.next_steps {
+                    *step = NextStep::from(self.add_to_line(&render(step)));
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// A hint is a command, or a condition and a command, or advice.
+    fn add_to_line(&self, line: &str) -> String {
+        const PROGRAM: &str = "agents ";
+        let (condition, command) = match line.split_once(": ") {
+            Some((condition, command)) if command.starts_with(PROGRAM) => {
+                (format!("{condition}: "), command)
+            }
+            _ => (String::new(), line),
+        };
+        match command.strip_prefix(PROGRAM) {
+            Some(rest) => format!("{condition}agents{} {rest}", self.0),
+            None => line.to_owned(),
+        }
     }
 }
 
@@ -210,6 +273,7 @@ mod tests {
             plan: "4k2m9x0q".parse().unwrap(),
             to: Some(Destination::Branch("a b".to_owned())),
             mark_applied: false,
+            force_checks: None,
         };
         for (step, expected) in [
             (

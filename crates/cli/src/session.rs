@@ -14,6 +14,7 @@ use crate::bootstrap::{NoWatcher, Watcher};
 use crate::commands::{CommandContext, CommandRequirements, OutputMode};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode};
+use crate::next_step::RepeatedOptions;
 use crate::output::{self, CommandAnswer, CommandReport, OutputLines, RenderOptions};
 use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{bootstrap, command, logging};
@@ -67,6 +68,7 @@ fn run_command(
     };
     let command = command_path(&matches);
     let (outcome, options) = execute(&arguments, &command, environment, watcher, &mut redactor);
+    let outcome = RepeatedOptions::from_arguments(&arguments.global).add_to(outcome);
     let report = CommandReport {
         command,
         started: environment.started,

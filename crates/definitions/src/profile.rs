@@ -12,7 +12,7 @@ use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
 
 record! {
-    /// Defines what needs your approval: eleven thresholds, three flags, guards for every tool call.
+    /// Defines what needs your approval: eleven thresholds, four flags, guards for every tool call.
     #[schemars(
         title = "CleverAgents automation profile",
         extend("examples" = [example()])
@@ -36,6 +36,9 @@ record! {
         require_checkpoints: bool = "require_checkpoints",
         /// Whether tools marked unsafe may be called.
         allow_unsafe_tools: bool = "allow_unsafe_tools",
+        /// Whether a plan may be applied although required checks failed, by `plan apply
+        /// --force-checks REASON`; false if left out.
+        allow_forced_checks: Option<bool> = "allow_forced_checks",
         /// Restrictions of tool calls.
         guards: Option<GuardsEntry> = "guards",
         /// Limits of retries.
@@ -163,6 +166,7 @@ fn convert_profile(
         require_sandbox: file.require_sandbox,
         require_checkpoints: file.require_checkpoints,
         allow_unsafe_tools: file.allow_unsafe_tools,
+        allow_forced_checks: file.allow_forced_checks.unwrap_or_default(),
         guards: guards?,
         limits: limits(file.limits),
     })

@@ -7,8 +7,9 @@ use crate::apply_record::{Author, Destination};
 use crate::lifecycle::{Move, Phase};
 
 /// The approvals of a plan. They are stored with it, so that any process that runs the plan later
-/// has them. A plan that stops, or that the user sends back, loses them: what comes after that is
-/// not what the user approved.
+/// has them. A plan that fails keeps them for `plan resume`, which continues what was approved. A
+/// plan that a rule stops, or that the user sends back, loses them: what comes after that is not
+/// what the user approved.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PendingApprovals {
     /// The user who approved the strategy before it was made.
@@ -29,6 +30,9 @@ pub struct ApprovedApply {
     /// Author of the commits. Git's configured user if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Author>,
+    /// The reason to apply the plan although required checks fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forced: Option<String>,
 }
 
 #[expect(
@@ -67,8 +71,12 @@ impl PendingApprovals {
                 strategy: None,
                 ..self.clone()
             },
-            Move::Fail
-            | Move::Constrain
+            // The calls were approved for the work that failed.
+            Move::Fail => Self {
+                calls: 0,
+                ..self.clone()
+            },
+            Move::Constrain
             | Move::Apply
             | Move::Abort
             | Move::Unapply
@@ -91,6 +99,7 @@ mod tests {
                 by: "ada".to_owned(),
                 destination: Destination::Current,
                 author: None,
+                forced: None,
             }),
         }
     }
@@ -98,7 +107,6 @@ mod tests {
     #[test]
     fn a_plan_that_stops_or_goes_back_loses_its_approvals() {
         let ends = [
-            Move::Fail,
             Move::Constrain,
             Move::Apply,
             Move::Abort,
@@ -111,6 +119,12 @@ mod tests {
             let left = all().after(requested);
             assert_eq!(left, PendingApprovals::default(), "{requested:?}");
         }
+    }
+
+    #[test]
+    fn a_plan_that_fails_keeps_the_approvals_of_what_follows() {
+        let left = all().after(Move::Fail);
+        assert_eq!(left, PendingApprovals { calls: 0, ..all() });
     }
 
     #[test]

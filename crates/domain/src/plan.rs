@@ -201,12 +201,22 @@ impl Plan {
         }
     }
 
+    /// Returns the approvals after `requested`. An apply that failed past the point of no return has
+    /// stopped at a conflict, which the user has to see before it goes on.
+    fn approvals_after(&self, requested: Move) -> PendingApprovals {
+        let is_decided = self.position.point_of_no_return() == PointOfNoReturn::Passed;
+        if requested == Move::Fail && is_decided {
+            return PendingApprovals::default();
+        }
+        self.approvals.after(requested)
+    }
+
     /// Returns this plan after `requested`. The version is unchanged; the store increments it.
     pub fn make_move(&self, requested: Move, at: Timestamp) -> Result<Self, IllegalMove> {
         let position = self.position.after(requested)?;
         let mut plan = Self {
             position,
-            approvals: self.approvals.after(requested),
+            approvals: self.approvals_after(requested),
             timestamps: self.timestamps.after(requested, position, at),
             ..self.clone()
         };

@@ -48,6 +48,9 @@ fn value_table() -> String {
     row("allow_unsafe_tools", &|profile| {
         yes(profile.allow_unsafe_tools)
     });
+    row("allow_forced_checks", &|profile| {
+        yes(profile.allow_forced_checks)
+    });
     table
 }
 

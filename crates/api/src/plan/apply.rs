@@ -21,6 +21,10 @@ pub struct PlanApply {
     /// point of no return.
     #[serde(default)]
     pub mark_applied: bool,
+    /// The reason to apply the plan although required checks failed. Fails unless the plan's profile
+    /// allows it.
+    #[serde(default)]
+    pub force_checks: Option<String>,
 }
 
 impl Request for PlanApply {
@@ -48,6 +52,11 @@ pub struct ApplyPreview {
     pub plan: PlanSummary,
     /// Whether an apply of the plan has begun and not ended: some files may be changed already.
     pub has_begun: bool,
+    /// Whether `plan.run` started the plan, so that its work ends with the question whether to apply
+    /// it.
+    pub is_run: bool,
+    /// Where the plan is applied; the current branch if `None`.
+    pub destination: Option<Destination>,
     /// One warning for each known secret that the plan wrote into a file.
     pub secret_warnings: Vec<String>,
 }

@@ -3,11 +3,12 @@
 use cleveragents_api::NextStep;
 use cleveragents_api::plan::{PlanConflict, PlanRebase};
 use cleveragents_api::{ExitClass, FailureKind};
-use cleveragents_domain::Plan;
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::conflict::{Conflict, ConflictReason};
+use cleveragents_domain::{BaseSource, Plan};
 
 use super::RequestError;
-use crate::next_steps::{apply_step, cancel_step, mark_applied_step};
+use crate::next_steps::{apply_step, apply_to_files_step, cancel_step, mark_applied_step};
 
 /// Returns the failure of a request that conflicts block.
 pub fn apply_conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> RequestError {
@@ -28,12 +29,30 @@ pub(crate) fn blocked_apply_failure(plan: &Plan, conflicts: &[Conflict]) -> Requ
     if is_sandbox_removed(conflicts) {
         return failure.hint(rebase(plan)).hint(cancel);
     }
-    let failure = if has_target_moved(conflicts) {
+    let failure = if can_write_files(plan, conflicts) {
+        failure.hint(apply_to_files_step(id))
+    } else if has_target_moved(conflicts) {
         failure.hint(rebase(plan))
     } else {
         failure
     };
     failure.hint(apply_step(plan)).hint(cancel)
+}
+
+/// Returns whether the plan began with uncommitted edits that its changes overlap: without them, its
+/// changes do not fit the target's commit.
+fn can_write_files(plan: &Plan, conflicts: &[Conflict]) -> bool {
+    let overlaps = |it: &Conflict| {
+        matches!(
+            it.reason,
+            ConflictReason::Merge { .. }
+                | ConflictReason::Staged
+                | ConflictReason::Validations { .. }
+        )
+    };
+    plan.brief.base == BaseSource::Worktree
+        && plan.destination != Some(Destination::Worktree)
+        && conflicts.iter().any(overlaps)
 }
 
 /// Returns the failure of an apply that stopped after it wrote files. It can be cancelled only

@@ -21,8 +21,9 @@ use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
 use crate::next_steps::{
     actors_step, apply_step, apply_to_current_step, cancel_step, checkpoints_step, diff_step,
-    execute_step, rebase_step, resume_step, revert_step, status_step,
+    execute_step, force_checks_step, rebase_step, resume_step, revert_step, status_step,
 };
+use crate::plan::plan_next_steps;
 
 /// Returns the failure of a command that got the stop signal; the plan can be resumed.
 pub fn interrupted_failure(plan: PlanId) -> RequestError {
@@ -276,6 +277,15 @@ impl From<ApplyFailure> for RequestError {
         match error {
             ApplyFailure::Execution(error) => (*error).into(),
             ApplyFailure::Target(error) => (*error).into(),
+            ApplyFailure::ChecksFailed { plan } => checks_failed_failure(&plan, shown),
+            ApplyFailure::ForcingNotAllowed { plan } => {
+                let failure = RequestError::new(ExitClass::Conflict, shown)
+                    .kind(FailureKind::Validations)
+                    .because("only a profile of your own with `allow_forced_checks: true` does")
+                    .with_plan(&plan);
+                let steps = plan_next_steps(&plan).into_iter();
+                steps.fold(failure, RequestError::hint)
+            }
             ApplyFailure::NothingToSettle { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind(FailureKind::NothingToSettle)
                 .hint(status_step(plan.identity.plan_id))
@@ -291,6 +301,24 @@ impl From<ApplyFailure> for RequestError {
                 .hint(status_step(plan.identity.plan_id))
                 .with_plan(&plan),
         }
+    }
+}
+
+/// Returns the failure of an apply that required checks refuse. The plan names the checks.
+fn checks_failed_failure(plan: &Plan, message: String) -> RequestError {
+    let failure = RequestError::new(ExitClass::Conflict, message)
+        .kind(FailureKind::Validations)
+        .with_plan(plan);
+    let failure = match &plan.error_message {
+        Some(checks) => failure.because(checks.clone()),
+        None => failure,
+    };
+    let steps = plan_next_steps(plan).into_iter();
+    let failure = steps.fold(failure, RequestError::hint);
+    if plan.brief.automation_profile.allow_forced_checks {
+        failure.hint(force_checks_step(plan))
+    } else {
+        failure
     }
 }
 

@@ -8,9 +8,13 @@ use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::{PlanApply, PlanUnapply};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::apply_record::{ApplyRecord, Destination};
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
-use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, Position, ResourceType};
-use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome};
+use cleveragents_domain::{
+    EventBody, Phase, Plan, PlanState, PointOfNoReturn, Position, ResourceType, StreamId,
+};
+use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome, PlanApplyRequest};
+use cleveragents_ports::StoreError;
 
 use super::elapsed;
 use super::work::{PlanWork, run_cost};
@@ -18,12 +22,18 @@ use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
 use crate::failure::{RequestError, interrupted_request_failure};
-use crate::next_steps::{diff_step, revert_step, start_over_step, status_step};
+use crate::next_steps::{
+    diff_step, force_checks_step, revert_step, start_over_step, status_step,
+};
 use crate::plan::find::find_plan;
 use crate::plan::result_warnings::result_secret_warnings;
 use crate::plan::work::plan_work;
 use crate::services::Services;
 use crate::text::format_duration;
+
+/// The number of events in which the first request to work on a plan is found. Before it come its
+/// creation and its rules.
+const FIRST_EVENTS: u32 = 200;
 
 impl Handler<PlanApply> for App {
     async fn handle(
@@ -40,8 +50,15 @@ impl Handler<PlanApply> for App {
             return Err(interrupted_request_failure(id, &request));
         }
         let service = self.services.apply_service(caller)?;
-        let destination = request.to.unwrap_or(Destination::Current);
-        let apply = apply_request(id, destination, caller);
+        let destination = request.to.clone().unwrap_or(Destination::Current);
+        let forced = match &request.force_checks {
+            Some(reason) => Some(self.services.mask_secrets(reason.trim())?),
+            None => None,
+        };
+        let apply = PlanApplyRequest {
+            forced,
+            ..apply_request(id, destination, caller)
+        };
         // The user states that the targets are as they should be. Nothing is driven afterwards.
         if request.mark_applied {
             return apply_outcome_reply(&self.services, &service.settle(&apply).await?).await;
@@ -76,9 +93,27 @@ impl Handler<PlanPreviewApply> for App {
         Ok(Reply::new(ApplyPreview {
             plan: (&plan).into(),
             has_begun: has_begun(plan.position),
+            is_run: was_started_by_run(&self.services, id).await?,
+            destination: plan.destination.clone(),
             secret_warnings: result_secret_warnings(&self.services, id).await?,
         }))
     }
+}
+
+/// Returns whether the first request to work on the plan approved its strategy in advance, which
+/// only `plan.run` does.
+async fn was_started_by_run(services: &Services, plan: PlanId) -> Result<bool, StoreError> {
+    let read = services
+        .store()
+        .read(move |tx| tx.events(StreamId::Plan(plan), 0, FIRST_EVENTS));
+    let requested = read
+        .await?
+        .into_iter()
+        .find_map(|event| match event.known_body() {
+            Some(EventBody::ExecuteRequested(it)) => Some(it.0),
+            _ => None,
+        });
+    Ok(requested.is_some_and(|it| it.approvals.strategy.is_some()))
 }
 
 /// Returns whether an apply of the plan is in progress, was interrupted, or stopped after its
@@ -134,15 +169,20 @@ async fn apply_outcome_reply(
         }
         ApplyOutcome::Blocked { conflicts, .. } => Err(blocked_apply_failure(plan, conflicts)),
         ApplyOutcome::Stopped { conflicts, .. } => Err(stopped_apply_failure(plan, conflicts)),
-        ApplyOutcome::ValidationsFailed { reason, .. } => Err(RequestError::new(
-            ExitClass::NotDone,
-            "nothing was applied: required validations failed",
-        )
-        .kind(FailureKind::Validations)
-        .because(reason.clone())
-        .hint(diff_step(id))
-        .hint(revert_step(id))
-        .with_plan(plan)),
+        ApplyOutcome::ValidationsFailed { reason, .. } => {
+            let what = "nothing was applied: required validations failed";
+            let failure = RequestError::new(ExitClass::NotDone, what)
+                .kind(FailureKind::Validations)
+                .because(reason.clone())
+                .hint(diff_step(id))
+                .hint(revert_step(id))
+                .with_plan(plan);
+            Err(if plan.brief.automation_profile.allow_forced_checks {
+                failure.hint(force_checks_step(plan))
+            } else {
+                failure
+            })
+        }
         ApplyOutcome::Cancelled(_) => Err(cancelled_failure(plan)),
     }
 }

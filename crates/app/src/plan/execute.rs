@@ -4,7 +4,9 @@ use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::execute::{ExecutedPlan, StrategySummary, WorkProgress, WorkStatus};
 use cleveragents_api::plan::{PlanCheckpoints, PlanErrors, PlanExecute, PlanStatus};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
-use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
+use cleveragents_domain::{
+    ErrorRecord, Phase, Plan, PlanState, PointOfNoReturn, RecoveryAction, WaitReason,
+};
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 
 use super::work::{PlanWork, run_cost};
@@ -12,10 +14,11 @@ use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
     apply_step, diff_step, execute_step, mark_applied_step, prompt_step, raise_budget_step,
-    resume_step, start_over_step, tree_step,
+    resume_step, revert_step, start_over_step, tree_step,
 };
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
+use crate::plan::next_commands::{continue_failed_step, plan_next_steps};
 use crate::plan::status::newest_error;
 use crate::plan::work::plan_work;
 use crate::services::Services;
@@ -69,7 +72,9 @@ pub(crate) async fn executed_reply(
     let reply = match outcome {
         ExecuteOutcome::Failed { plan, reason } => {
             let error = newest_error(services, plan).await?;
-            match error.filter(|it| it.rollback.is_some()) {
+            let needs_change =
+                |it: &ErrorRecord| it.rollback.is_some() || it.recovery == RecoveryAction::Revert;
+            match error.filter(needs_change) {
                 // Going on from here would end in the same error.
                 Some(error) => {
                     let reply = reply.error(reason.clone()).with_exit(ExitClass::Error);
@@ -196,11 +201,12 @@ fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<E
             .error(format!("Required validations failed: {reason}"))
             .hint(diff_step(id))
             .hint(execute_step(id))
+            .hint(revert_step(id))
             .with_exit(ExitClass::NotDone),
-        ExecuteOutcome::Failed { reason, .. } => reply
+        ExecuteOutcome::Failed { reason, plan } => reply
             .error(reason.clone())
             .hint(errors())
-            .hint(execute_step(id))
+            .hint(continue_failed_step(plan))
             .with_exit(ExitClass::Error),
         ExecuteOutcome::Cancelled(_) => reply
             .error("the plan was cancelled while it ran")
@@ -226,6 +232,17 @@ fn add_unchanged_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<Exec
             .hint(status)
             .hint(start_over_step(plan))
             .with_exit(ExitClass::Conflict);
+    }
+    if at.phase() == Phase::Apply
+        && matches!(at.state(), PlanState::Errored | PlanState::Constrained)
+    {
+        // Never 0 for work that is not done: only the user can decide to repeat it.
+        let why = plan.error_message.as_deref().unwrap_or("it stopped");
+        let reply = reply.error(format!("the plan is not applied: {why}"));
+        let steps = plan_next_steps(plan).into_iter();
+        return steps
+            .fold(reply, Reply::hint)
+            .with_exit(ExitClass::Decision);
     }
     let next = match at.state() {
         PlanState::Applied => status,

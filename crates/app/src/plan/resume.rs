@@ -5,14 +5,17 @@ use cleveragents_api::plan::execute::ExecutedPlan;
 use cleveragents_api::plan::resume::{
     NextMove, PlanPreviewResume, PlanResume, ResumeOutlook, ResumePreviewAnswer,
 };
-use cleveragents_domain::{Budget, WaitReason};
-use cleveragents_engine::execution::{self, ResumePreview};
+use cleveragents_domain::{Budget, Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
+use cleveragents_engine::applying::{ApplyQueueOutcome, PlanApplyRequest};
+use cleveragents_engine::execution::{self, QueueOutcome, ResumePreview};
 
 use crate::app::{App, Caller, Handler};
+use crate::drive::apply_request_of;
 use crate::failure::RequestError;
 use crate::next_steps::{apply_step, execute_step, prompt_step, resume_step};
 use crate::plan::execute::queued_reply;
 use crate::plan::find::find_plan;
+use crate::services::Services;
 
 impl Handler<PlanResume> for App {
     async fn handle(
@@ -21,6 +24,9 @@ impl Handler<PlanResume> for App {
         caller: &Caller,
     ) -> Result<Reply<ExecutedPlan>, RequestError> {
         let plan = find_plan(&self.services, &request.plan).await?;
+        if is_approved_apply_failed(&plan) {
+            return repeat_apply(&self.services, &plan, caller).await;
+        }
         let executor = self.services.executor(caller)?;
         let budget = Budget {
             usd: request.max_usd,
@@ -35,6 +41,32 @@ impl Handler<PlanResume> for App {
         let queued = executor.enqueue_resume(&plan, &caller.who).await?;
         queued_reply(&self.services, queued).await
     }
+}
+
+/// Returns whether an apply failed that the user had approved, before it changed anything.
+fn is_approved_apply_failed(plan: &Plan) -> bool {
+    let at = plan.position;
+    (at.phase(), at.state()) == (Phase::Apply, PlanState::Errored)
+        && at.point_of_no_return() == PointOfNoReturn::Ahead
+        && plan.approvals.apply.is_some()
+}
+
+/// Queues the apply again, as the user approved it: with its destination and author.
+async fn repeat_apply(
+    services: &Services,
+    plan: &Plan,
+    caller: &Caller,
+) -> Result<Reply<ExecutedPlan>, RequestError> {
+    let apply = PlanApplyRequest {
+        // Approved for this plan. If it changed meanwhile, the user has to see it (law 1).
+        version: Some(plan.version),
+        ..apply_request_of(plan, caller)
+    };
+    let queued = match services.apply_service(caller)?.enqueue(&apply).await? {
+        ApplyQueueOutcome::Queued(plan) => QueueOutcome::Queued(*plan),
+        ApplyQueueOutcome::Unchanged(plan, _) => QueueOutcome::Unchanged(*plan),
+    };
+    queued_reply(services, queued).await
 }
 
 impl Handler<PlanPreviewResume> for App {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cleveragents_api::plan::run::{PlanStart, StartedPlan};
-use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
+use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply, Request};
 use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::approval::{ApprovedApply, PendingApprovals};
@@ -43,8 +43,19 @@ impl Handler<PlanStart> for App {
         request: PlanStart,
         caller: &Caller,
     ) -> Result<Reply<StartedPlan>, RequestError> {
+        let started = self.start_plan(&request, caller).await;
+        started.map_err(|failure| repeat_options(failure, &request))
+    }
+}
+
+impl App {
+    async fn start_plan(
+        &self,
+        request: &PlanStart,
+        caller: &Caller,
+    ) -> Result<Reply<StartedPlan>, RequestError> {
         let folder = open_run_folder(&self.services, &request.path)?;
-        let (task, shadowed) = resolve_task(&self.services, &request, &folder).await?;
+        let (task, shadowed) = resolve_task(&self.services, request, &folder).await?;
         let consent = GivenConsent {
             all: request.trust,
             hash: request.trusted_hash.clone(),
@@ -54,13 +65,13 @@ impl Handler<PlanStart> for App {
             require_trust(&self.services, action, &consent, caller).await?;
             wanted = action.draft.automation_profile.clone();
         }
-        check_actors(&self.services, &request, &task).await?;
-        let mut warnings = check_uncommitted(&self.services, &request, &folder)?;
+        check_actors(&self.services, request, &task).await?;
+        let mut warnings = check_uncommitted(&self.services, request, &folder)?;
         let project = find_or_create_project(&self.services, &folder, caller).await?;
         trust_includes(&self.services, &project.resources, &consent, caller).await?;
         // Fails without git or confinement, so it comes before the plan is created.
         let executor = self.services.executor(caller)?;
-        let creation = use_request(&request, task, project.name.clone(), caller);
+        let creation = use_request(request, task, project.name.clone(), caller);
         let plan = self
             .services
             .masking_lifecycle()?
@@ -68,7 +79,7 @@ impl Handler<PlanStart> for App {
             .await?;
         warnings.extend(shadowed);
         warnings.extend(tightened_profile_warning(&plan, wanted.as_ref()));
-        let started = start(&self.services, &executor, &plan, &request, caller).await;
+        let started = start(&self.services, &executor, &plan, request, caller).await;
         // The plan exists from here on, so every failure names it.
         let plan = started.map_err(|it| it.with_plan_id(plan.identity.plan_id))?;
         let reply = Reply::new(StartedPlan {
@@ -86,6 +97,32 @@ impl Handler<PlanStart> for App {
         };
         Ok(warnings.into_iter().fold(reply, Reply::warn))
     }
+}
+
+/// Repeats the options of a request in the steps that send it again: without them, the plan would
+/// work on another folder or be applied elsewhere.
+fn repeat_options(mut failure: RequestError, request: &PlanStart) -> RequestError {
+    for step in &mut failure.next_steps {
+        let NextStep::Request {
+            name, arguments, ..
+        } = step
+        else {
+            continue;
+        };
+        if name != PlanStart::NAME {
+            continue;
+        }
+        if request.folder.as_ref() != Some(&request.path) {
+            let path = display_path(&request.path).to_string();
+            arguments.entry("path").or_insert_with(|| path.into());
+        }
+        if let Some(to) = &request.to
+            && let Ok(to) = serde_json::to_value(to)
+        {
+            arguments.entry("to").or_insert(to);
+        }
+    }
+    failure
 }
 
 /// Resolves the task to an existing action, or to free text. A text in the form of a full name
@@ -192,6 +229,7 @@ async fn start(
             by: caller.who.clone(),
             destination: destination.clone(),
             author: caller.author.clone(),
+            forced: None,
         }),
     };
     let to = request.to.clone();

@@ -5,17 +5,19 @@ use cleveragents_api::plan::status::{
 };
 use cleveragents_api::plan::{PlanOwner, PlanSandbox, PlanStatus, PlanSummary};
 use cleveragents_api::{NextStep, Reply};
+use cleveragents_domain::approval::PendingApprovals;
 use cleveragents_domain::{
-    ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp, WaitReason,
+    ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp,
 };
 use cleveragents_ports::StoreError;
 
 use super::{PlanWork, continue_command, describe_waiting, elapsed};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
-use crate::next_steps::{apply_step, prompt_step, resume_step};
+use crate::next_steps::cancel_step;
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
+use crate::plan::next_commands::plan_next_steps;
 use crate::plan::owner::plan_owner;
 use crate::plan::work::plan_work;
 use crate::services::Services;
@@ -64,7 +66,10 @@ pub(crate) async fn newest_error(
         .error_history()
         .history(plan.identity.plan_id)
         .await?;
-    Ok(history.into_iter().max_by_key(|error| error.at))
+    // An error of an earlier phase was overcome, and its steps lead back there.
+    let phase = plan.position.phase();
+    let errors = history.into_iter().filter(|error| error.phase == phase);
+    Ok(errors.max_by_key(|error| error.at))
 }
 
 impl FoundPlan {
@@ -74,31 +79,29 @@ impl FoundPlan {
     }
 
     fn next_steps(&self) -> Vec<NextStep> {
-        if let Some(error) = &self.newest_error {
-            let steps = recovery_steps(error).into_iter();
-            return steps.map(|it| it.step).collect();
-        }
         let id = self.plan.identity.plan_id;
-        if self.is_abandoned() {
-            let at = self.plan.position;
-            let is_undecided = at.point_of_no_return() == PointOfNoReturn::Ahead;
-            let step = match at.phase() {
-                // Nothing of it was written, so a new apply is the way on.
-                Phase::Apply if is_undecided => apply_step(&self.plan),
-                _ => resume_step(id),
-            };
-            return vec![step];
-        }
         if let Some(owner) = &self.owner {
-            let command = continue_command(owner);
-            return command.into_iter().map(NextStep::from).collect();
+            return match continue_command(owner) {
+                Some(command) => vec![NextStep::from(command)],
+                None => vec![NextStep::Watch { plan: id }, cancel_step(id)],
+            };
         }
-        match self.plan.position.waiting() {
-            Some(WaitReason::Answer { .. }) => {
-                vec![prompt_step(id)]
-            }
-            _ => Vec::new(),
+        let at = self.plan.position;
+        let steps = self.newest_error.iter().flat_map(recovery_steps);
+        let mut steps: Vec<NextStep> = steps.map(|it| it.step).collect();
+        let is_decided = at.point_of_no_return() == PointOfNoReturn::Passed;
+        let is_approved = self.plan.approvals != PendingApprovals::default();
+        // The record of an error knows neither what was approved nor where an apply stopped.
+        if steps.is_empty() || is_decided || is_approved {
+            steps.splice(0..0, plan_next_steps(&self.plan));
         }
+        let mut seen = Vec::new();
+        steps.retain(|step| {
+            let is_new = !seen.contains(step);
+            seen.push(step.clone());
+            is_new
+        });
+        steps
     }
 
     fn progress(&self, phase: Phase) -> PhaseStatus {

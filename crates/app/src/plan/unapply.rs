@@ -53,6 +53,7 @@ impl Handler<PlanUnapply> for App {
             plan: id.into(),
             to: applied_to(&apply),
             mark_applied: false,
+            force_checks: None,
         });
         let answer = UnappliedPlan {
             plan: (&plan).into(),

@@ -305,6 +305,7 @@ fn apply(plan: PlanId, app: &AppContext<'_>) -> DemoPlanOutcome {
         plan: plan.into(),
         to: None,
         mark_applied: false,
+        force_checks: None,
     };
     let applied = app.block_on(async {
         handlers.call(request, &caller).await?;

@@ -201,6 +201,7 @@ impl RunArgs {
             plan: id.into(),
             to: to.clone(),
             mark_applied: false,
+            force_checks: None,
         };
         let answer = progress.suspend(|| self.confirm_apply(app, started, context));
         match answer? {
@@ -325,6 +326,7 @@ fn interrupted_failure(id: PlanId, to: Option<Value>) -> CommandFailure {
         plan: id.into(),
         to: None,
         mark_applied: false,
+        force_checks: None,
     });
     add_destination(&mut apply, to.as_ref());
     CommandFailure::new(

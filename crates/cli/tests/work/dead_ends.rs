@@ -172,20 +172,39 @@ impl PlanFixture {
         self.world.run_json(words)
     }
 
-    /// Runs a hint right after the command that printed it: it succeeds or says why not.
+    /// Returns the commands that the status names, of which there must be one.
+    fn status_hints(&self, at: &str) -> Vec<String> {
+        let run = self.run_json(&["plan", "status", &self.plan]).succeeded();
+        let named = hints(&run);
+        let names_command = named.iter().any(|it| it.starts_with("agents "));
+        assert!(names_command, "{at} names no command: {run:?}");
+        hints_of(&run, &self.plan)
+    }
+
+    /// Runs a hint right after the command that printed it.
     fn follow_hint(&self, at: &str, hint: &str) {
         let words = self.next_command();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.run_json(&words);
-        let mut words: Vec<&str> = hint.split(' ').skip(1).collect();
+        self.run_hint(at, hint);
+    }
+
+    /// Runs a hint: it succeeds or says why not.
+    fn run_hint(&self, at: &str, hint: &str) {
+        // The only quoted text is the last argument.
+        let (line, quoted) = hint.split_once(" '").unwrap_or((hint, ""));
+        let mut words: Vec<&str> = line.split(' ').skip(1).collect();
+        if !quoted.is_empty() {
+            words.push(quoted.trim_end_matches('\''));
+        }
         if words.get(1) == Some(&"apply") && !words.contains(&"--yes") {
             words.push("--yes");
         }
         let run = self.run_json(&words);
-        let says_why = matches!(run.code, Some(4..=7 | 75))
-            && run.data()["error"]["message"]
-                .as_str()
-                .is_some_and(|it| !it.is_empty());
+        let envelope: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+        let messages = envelope["messages"].as_array().cloned().unwrap_or_default();
+        let is_error = |it: &Value| it["level"] == "error" && it["text"] != "";
+        let says_why = matches!(run.code, Some(4..=7 | 75)) && messages.iter().any(is_error);
         assert!(run.code == Some(0) || says_why, "{at}: {hint}: {run:?}");
     }
 
@@ -321,9 +340,18 @@ fn no_position_is_a_dead_end() {
                 assert_eq!(position_class(base.position()), name);
             };
             set_up();
+            let named = base.status_hints(&name);
+            for hint in named {
+                if tried.insert((format!("status of {name}"), hint.clone())) {
+                    base.run_hint(&name, &hint);
+                    set_up();
+                }
+            }
             let hints = base.drive_to_applied(&name);
+            base.status_hints("apply/applied");
             set_up();
             let run = base.run_json(&["plan", "cancel", &base.plan]);
+            base.status_hints("cancelled");
             let state = base.state();
             assert!(state.ends_with("/cancelled"), "{name}: {state}: {run:?}");
             for hint in hints_of(&run, &base.plan) {
@@ -400,4 +428,49 @@ fn an_unapplied_plan_names_its_destination() {
         world.run(&words).succeeded();
         assert_eq!(world.commits("shop"), 1);
     }
+}
+
+#[test]
+fn hints_repeat_the_options_that_find_the_plan() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    std::fs::rename(
+        world.path("home/.cleveragents"),
+        world.path("home/other data"),
+    )
+    .unwrap();
+    let options = ["--data-dir", "other data"];
+    for words in [
+        &["plan", "diff", &plan][..],
+        &["plan", "status", &plan],
+        &["plan", "unapply", &plan, "--yes"],
+    ] {
+        let run = world.run_json(&[words, &options].concat());
+        let found = hints(&run);
+        assert!(!found.is_empty(), "{run:?}");
+        for hint in found {
+            assert!(hint.contains("agents --data-dir 'other data' "), "{hint}");
+        }
+    }
+}
+
+/// A strategy was approved for an actor as it was then, so executing again cannot help.
+#[test]
+fn a_changed_actor_leads_to_a_new_strategy() {
+    let world = TestWorld::new();
+    world.define_worker(EDIT);
+    world.define_worker_job("");
+    let plan = world.create_plan("supervised");
+    world.execute(&plan).exits(5);
+    world.define_worker(STEPS);
+    let run = world.execute(&plan).exits(1).prints("local/worker");
+    let revert = format!("agents plan revert {plan} --to-phase strategize");
+    for run in [run, world.run_json(&["plan", "status", &plan])] {
+        assert!(hints(&run).contains(&revert), "{run:?}");
+    }
+    let words: Vec<&str> = revert.split(' ').skip(1).collect();
+    world.run_json(&words).succeeded();
+    world.execute(&plan).exits(5);
+    world.execute(&plan).succeeded();
+    world.apply(&plan).succeeded();
 }

@@ -109,6 +109,40 @@ fn a_failed_check_without_fix_steps_constrains_the_plan() {
 }
 
 #[test]
+fn failed_checks_are_forced_only_where_the_profile_allows_it() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job("checks: [{run: 'exit 3', name: online}]\n");
+    let force = |plan: &str| {
+        let reason = "it needs the network";
+        world.run_json(&["plan", "apply", plan, "--yes", "--force-checks", reason])
+    };
+    let plan = world.create_plan(TRUSTED);
+    world.execute(&plan).exits(7);
+    // The refusal names the check and commands.
+    let run = world.apply(&plan).exits(4).prints("online");
+    assert!(!run.stdout.contains("--force-checks"), "{run:?}");
+    run.prints(&format!("agents plan execute {plan}"));
+    let run = force(&plan).exits(4).prints("allow_forced_checks");
+    run.reports_state("execute/constrained");
+    assert_eq!(world.commits("shop"), 1);
+
+    world.define_profile("local/forced", "allow_forced_checks: true\n");
+    let plan = world.create_plan("local/forced");
+    world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
+    world.apply(&plan).exits(4).prints("--force-checks REASON");
+    force(&plan).succeeded().reports_state("apply/applied");
+    assert_eq!(world.read("shop/made"), "made");
+    let decisions = world.events_of_kind(&plan, "decision_created");
+    let forced = decisions.last().unwrap()["payload"].to_string();
+    assert!(forced.contains("it needs the network"), "{forced}");
+    assert!(forced.contains("online"), "{forced}");
+}
+
+#[test]
 fn check_templates_are_rendered_once() {
     let world = TestWorld::new();
     world.define_worker(

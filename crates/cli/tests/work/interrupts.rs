@@ -28,6 +28,7 @@ fn apply_to_branch(plan: PlanId) -> PlanApply {
         plan: plan.into(),
         to: Some(Destination::Branch("agents/made".to_owned())),
         mark_applied: false,
+        force_checks: None,
     }
 }
 

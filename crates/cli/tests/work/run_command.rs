@@ -13,7 +13,7 @@ use crate::models::{finish, messages_text, strategy, turn};
 use crate::world::{AgentsRun, TestWorld};
 
 /// Defines an actor that makes the strategy and executes it in three turns.
-fn define_coder(world: &TestWorld) {
+pub(crate) fn define_coder(world: &TestWorld) {
     let turns = [
         strategy(&["Write it"]),
         turn(&[("file-write", "{path: new, content: \"made\\n\"}")]),
@@ -23,7 +23,11 @@ fn define_coder(world: &TestWorld) {
 }
 
 /// Returns the arguments of a run on the repository with this actor.
-fn run_words<'a>(task: &'a [&'a str], more: &'a [&'a str], path: &'a str) -> Vec<&'a str> {
+pub(crate) fn run_words<'a>(
+    task: &'a [&'a str],
+    more: &'a [&'a str],
+    path: &'a str,
+) -> Vec<&'a str> {
     let coder = [
         "--strategy-actor",
         "local/coder",
@@ -35,12 +39,12 @@ fn run_words<'a>(task: &'a [&'a str], more: &'a [&'a str], path: &'a str) -> Vec
     [&["run"], task, &coder, more].concat()
 }
 
-fn shop_path(world: &TestWorld) -> String {
+pub(crate) fn shop_path(world: &TestWorld) -> String {
     world.path("shop").display().to_string()
 }
 
 /// A user with a repository that is not a project yet.
-fn world_without_project() -> TestWorld {
+pub(crate) fn world_without_project() -> TestWorld {
     let world = TestWorld::empty();
     world.create_repository("shop");
     define_coder(&world);
@@ -448,7 +452,7 @@ fn events_are_complete_from_the_first() {
 }
 
 /// Starts a run on a terminal; returns our end of it.
-fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
+pub(crate) fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -469,7 +473,7 @@ fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
 }
 
 /// Reads the remaining output and the exit code.
-fn read_to_end(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
+pub(crate) fn read_to_end(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
     let mut bytes = Vec::new();
     // Linux reports a closed terminal as an error after the last byte.
     let _ = terminal.read_to_end(&mut bytes);
@@ -490,7 +494,7 @@ pub(crate) fn run_on_terminal(
 }
 
 /// Reads the output up to the question.
-fn read_until_prompt(terminal: &mut File) -> String {
+pub(crate) fn read_until_prompt(terminal: &mut File) -> String {
     let mut seen = Vec::new();
     while !seen.ends_with(b"[y/N] ") {
         let mut byte = [0];
@@ -564,9 +568,14 @@ fn a_terminal_run_asks_about_uncommitted_files() {
     let world = world_without_project();
     let path = shop_path(&world);
     world.write("shop/draft", "not yet\n");
-    let (ended, seen) = run_on_terminal(&world, &run_words(&["make it"], &[], &path), "n\n");
+    let to = ["--to", "branch", "agents/made"];
+    let (ended, seen) = run_on_terminal(&world, &run_words(&["make it"], &to, &path), "n\n");
     assert_eq!(ended, Some(5), "{seen}");
     assert!(seen.contains("draft"), "{seen}");
+    // The hint repeats what decides where the plan works.
+    for option in ["--base worktree", "--path", "--to branch agents/made"] {
+        assert!(seen.contains(option), "{option}: {seen}");
+    }
     let plans = world.json_data(&["plan", "list"]);
     assert_eq!(plans["summary"]["total"], 0, "{plans}");
     // Without a terminal it is a warning.

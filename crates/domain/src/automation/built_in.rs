@@ -38,6 +38,8 @@ impl BuiltInProfile {
             require_sandbox: restraint == SafetyRequirement::Required,
             require_checkpoints: restraint == SafetyRequirement::Required,
             allow_unsafe_tools: restraint == SafetyRequirement::Waived,
+            // Results of checks are overridden only where the user wrote a profile that says so.
+            allow_forced_checks: false,
             guards: Guards::default(),
             limits: RetryLimits::default(),
         }

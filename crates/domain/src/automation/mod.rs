@@ -1,6 +1,6 @@
 //! Automation profiles: which steps need the user's approval.
 //!
-//! A profile has eleven thresholds, three flags, [`guards`] for every tool call, and retry limits.
+//! A profile has eleven thresholds, four flags, [`guards`] for every tool call, and retry limits.
 //! It is resolved once, at `plan use`, and frozen into the plan. The eight built-in profiles are in
 //! [`built_in`]. The engine decides which command consults which threshold; so far it consults
 //! `StartExecute` and `StartApply` (`engine::execution::profile_decisions`).
@@ -36,10 +36,21 @@ pub struct AutomationProfile {
     pub require_sandbox: bool,
     pub require_checkpoints: bool,
     pub allow_unsafe_tools: bool,
+    /// Whether the user may apply a plan although required checks failed, with a reason.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_forced_checks: bool,
     #[serde(default)]
     pub guards: Guards,
     #[serde(default)]
     pub limits: RetryLimits,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl AutomationProfile {

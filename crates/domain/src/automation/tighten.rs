@@ -21,6 +21,7 @@ impl AutomationProfile {
             require_sandbox: self.require_sandbox || other.require_sandbox,
             require_checkpoints: self.require_checkpoints || other.require_checkpoints,
             allow_unsafe_tools: self.allow_unsafe_tools && other.allow_unsafe_tools,
+            allow_forced_checks: self.allow_forced_checks && other.allow_forced_checks,
             guards: self.guards.strictest(&other.guards),
             limits: self.limits.strictest(other.limits),
         };

@@ -14,6 +14,10 @@ pub enum ApplyFailure {
     Execution(Box<ExecutionError>),
     #[error(transparent)]
     Target(Box<TargetError>),
+    #[error("cannot apply plan {}: required checks failed", plan.name)]
+    ChecksFailed { plan: Box<Plan> },
+    #[error("cannot force the checks of plan {}: its profile {} does not allow it", plan.name, plan.brief.automation_profile.name)]
+    ForcingNotAllowed { plan: Box<Plan> },
     #[error("plan {} was never applied, so there is nothing to undo", plan.name)]
     NeverApplied { plan: Box<Plan> },
     #[error("plan {} is at {}: it has no result that could be rebased", plan.name, plan.position)]

@@ -65,6 +65,7 @@ impl ApplyRun<'_> {
             let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
             match validator.validate(&self.run.lease, tree).await? {
                 Ok(summary) if summary.permits_apply() => return Ok(None),
+                Ok(_) if self.is_forced() => return Ok(None),
                 Ok(summary) => ConflictReason::Validations {
                     reason: summary.required_failures(),
                 },

@@ -35,10 +35,13 @@ use crate::execution::{
     newest_summary, own_plan, require_local_sandboxes,
 };
 use crate::journal::new_event;
-use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan};
+use crate::lifecycle::{
+    PlanMoveRequest, RepeatPolicy, UserDecision, hold_unowned, move_plan, move_unowned_plan,
+    record_user_decision,
+};
 use crate::runs::RunLease;
 use cleveragents_ports::targets::{ApplyTargets, Author, Conflict, Destination};
-use cleveragents_ports::{StoreError, Transaction};
+use cleveragents_ports::{Holder, Ids, StoreError, Transaction};
 
 pub use abort::AbortOutcome;
 pub use error::{ApplyFailure, Result};
@@ -90,6 +93,8 @@ pub struct PlanApplyRequest {
     /// The only version of the plan to which the request applies. `None` for a request of the user,
     /// who approves the plan as it is.
     pub version: Option<i64>,
+    /// The reason to apply the plan although required checks fail.
+    pub forced: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -240,6 +245,7 @@ impl ApplyService {
             by: request.actor.clone(),
             destination: request.destination.clone(),
             author: request.author.clone(),
+            forced: request.forced.clone(),
         };
         services
             .store
@@ -259,8 +265,9 @@ impl ApplyService {
                 // Checked at the request, so that a plan is not queued on a machine that can never
                 // apply it.
                 require_local_sandboxes(tx, plan, &node, LocalOperation::Apply)?;
+                require_permission(&held, &approved)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
-                let requested = move_to_apply(held.position);
+                record_forced(tx, &*ids, &held, &approved)?;
                 let payload = ApplyRequested {
                     phase,
                     state,
@@ -268,25 +275,13 @@ impl ApplyService {
                 };
                 let event = new_event(&actor, &payload)?;
                 tx.append(StreamId::Plan(plan), &[event])?;
-                let plan = match requested {
-                    None => held,
-                    Some(requested) => {
-                        let request = PlanMoveRequest {
-                            plan,
-                            requested,
-                            actor: actor.clone(),
-                            reason: None,
-                        };
-                        let moved = move_unowned_plan(tx, &*ids, &request, run.as_ref())?;
-                        moved.plan().clone()
-                    }
-                };
+                let moved = move_to_apply(tx, &*ids, held, &actor, run.as_ref())?;
                 let approvals = PendingApprovals {
                     apply: Some(approved.clone()),
                     ..PendingApprovals::default()
                 };
                 let destination = Some(approved.destination.clone());
-                let plan = add_approvals(tx, plan, approvals, destination)?;
+                let plan = add_approvals(tx, moved, approvals, destination)?;
                 Ok::<_, ApplyFailure>(ApplyQueueOutcome::Queued(Box::new(plan)))
             })
             .await
@@ -324,20 +319,89 @@ fn newest_done(applies: Vec<ApplyRecord>) -> Option<ApplyRecord> {
     applies.into_iter().rfind(is_done)
 }
 
+/// Fails if required checks of the plan failed and the user does not force it, or must not.
+fn require_permission(plan: &Plan, approved: &ApprovedApply) -> Result<()> {
+    let is_allowed = plan.brief.automation_profile.allow_forced_checks;
+    let at = plan.position;
+    match &approved.forced {
+        Some(_) if !is_allowed => Err(ApplyFailure::ForcingNotAllowed {
+            plan: Box::new(plan.clone()),
+        }),
+        None if (at.phase(), at.state()) == (Phase::Execute, PlanState::Constrained) => {
+            Err(ApplyFailure::ChecksFailed {
+                plan: Box::new(plan.clone()),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Records as a decision of the plan that the user applies it although checks failed.
+fn record_forced(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: &Plan,
+    approved: &ApprovedApply,
+) -> Result<()> {
+    let Some(reason) = &approved.forced else {
+        return Ok(());
+    };
+    let decision = UserDecision {
+        question: &forced_question(plan),
+        chosen: reason,
+        actor: &approved.by,
+    };
+    Ok(record_user_decision(tx, ids, plan, &decision)?)
+}
+
+/// Queues a plan for its apply.
+fn move_to_apply(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: Plan,
+    actor: &str,
+    run: Option<&Holder>,
+) -> Result<Plan> {
+    let mut moved = plan;
+    for requested in moves_to_apply(moved.position) {
+        let request = PlanMoveRequest {
+            plan: moved.identity.plan_id,
+            requested: *requested,
+            actor: actor.to_owned(),
+            reason: None,
+        };
+        let outcome = move_unowned_plan(tx, ids, &request, run)?;
+        moved = outcome.plan().clone();
+    }
+    Ok(moved)
+}
+
+fn forced_question(plan: &Plan) -> String {
+    match &plan.error_message {
+        Some(failed) => format!("Apply although checks failed ({failed})?"),
+        None => "Apply although checks may fail?".to_owned(),
+    }
+}
+
 /// Whether the plan cannot be applied any more.
 fn is_finished(at: Position) -> bool {
     at.is_terminal() && at.state() != PlanState::Unapplied
 }
 
-/// Returns the move that queues a plan for its apply; `None` if it is queued or in progress.
-fn move_to_apply(at: Position) -> Option<Move> {
+/// Returns the moves that queue a plan for its apply; none if it is queued or in progress.
+fn moves_to_apply(at: Position) -> &'static [Move] {
+    const ENTER: Move = Move::Advance(Phase::Apply);
     match (at.phase(), at.state(), at.waiting()) {
         (Phase::Apply, PlanState::Errored | PlanState::Constrained | PlanState::Unapplied, _) => {
-            Some(Move::Retry)
+            &[Move::Retry]
         }
-        (Phase::Apply, _, Some(_)) => Some(Move::Resume),
-        (Phase::Apply, _, None) => None,
-        _ => Some(Move::Advance(Phase::Apply)),
+        (Phase::Apply, _, Some(_)) => &[Move::Resume],
+        (Phase::Apply, _, None) => &[],
+        // Forced: the user declares the result complete.
+        (Phase::Execute, PlanState::Constrained, _) => {
+            &[Move::Retry, Move::Start, Move::Complete, ENTER]
+        }
+        _ => &[ENTER],
     }
 }
 
@@ -404,6 +468,13 @@ impl ApplyRun<'_> {
         })
     }
 
+    /// Returns whether the user applies the plan although required checks fail, which was permitted
+    /// when it was requested.
+    fn is_forced(&self) -> bool {
+        let approved = self.run.plan.approvals.apply.as_ref();
+        approved.is_some_and(|it| it.forced.is_some())
+    }
+
     /// Returns why the plan must not be applied, if required validations failed. They do not run
     /// again: the summary stored by Execute decides. A merge with a target that has moved is
     /// validated when it is prepared.
@@ -415,6 +486,7 @@ impl ApplyRun<'_> {
                 "nothing was validated: execute the plan again".to_owned(),
             ));
         };
-        Ok((!summary.permits_apply()).then(|| summary.required_failures()))
+        let permits = summary.permits_apply() || self.is_forced();
+        Ok((!permits).then(|| summary.required_failures()))
     }
 }

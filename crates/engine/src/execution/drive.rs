@@ -196,6 +196,8 @@ const fn category(error: &ExecutionError) -> ErrorCategory {
     match error {
         ExecutionError::Sandbox(_)
         | ExecutionError::SandboxRemoved { .. }
+        // Only a new strategy helps: the actor is not the one that was approved.
+        | ExecutionError::ActorChanged { .. }
         | ExecutionError::Resource { .. } => ErrorCategory::Resource,
         ExecutionError::Process(_) => ErrorCategory::Tool,
         ExecutionError::Render(_) => ErrorCategory::Validation,

@@ -33,8 +33,9 @@ pub(super) enum ExecuteRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExecuteRequestKind {
-    /// Run past the current gate; counts as the user's approval of it.
-    Execute,
+    /// Run past the current gate; counts as the user's approval of it. `seen` is the version of the
+    /// plan when the user gave the command: a strategy or call that appeared later is not approved.
+    Execute { seen: i64 },
     /// Run the plan from its creation to its result, with these approvals. Does not approve a call
     /// that waits, because a repeated request comes from a user who has not seen it.
     Run {
@@ -58,7 +59,7 @@ impl ExecuteRequestKind {
         position: RequestPosition,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
         match self {
-            Self::Execute | Self::Run { .. } => {
+            Self::Execute { .. } | Self::Run { .. } => {
                 new_event(actor, &ExecuteRequested(position)).map(Some)
             }
             Self::Resume => new_event(actor, &ResumeRequested(position)).map(Some),
@@ -72,13 +73,15 @@ impl ExecuteRequestKind {
     fn approver(&self, plan: &Plan, actor: &str, owner_died: bool) -> Option<Approver> {
         let in_advance = plan.approvals.strategy.clone().map(Approver::User);
         match self {
-            Self::Execute if owner_died => in_advance,
+            Self::Execute { .. } if owner_died => in_advance,
+            // Another process made the strategy after the command was given (law 3).
+            Self::Execute { seen } if plan.version != *seen => in_advance,
             // The approval of this request names the approver, an earlier one only fills the gap.
             Self::Run { approvals, .. } if owner_died => {
                 let now = approvals.strategy.clone().map(Approver::User);
                 now.or(in_advance)
             }
-            Self::Execute | Self::Run { .. } => Some(Approver::User(actor.to_owned())),
+            Self::Execute { .. } | Self::Run { .. } => Some(Approver::User(actor.to_owned())),
             Self::Resume => in_advance,
             // The profile may have refused: then only the user's approval lets the plan through. The
             // profile's is valid for the plan that was assessed; a changed one must pass the gate
@@ -91,11 +94,14 @@ impl ExecuteRequestKind {
 
     /// Returns what the request approves of the work that follows. A call that waits for approval
     /// may be made; the strategy is either made or approved already.
-    fn approvals(&self, waiting: Option<WaitReason>) -> PendingApprovals {
+    fn approvals(&self, plan: &Plan) -> PendingApprovals {
+        let waiting = plan.position.waiting();
         match self {
-            Self::Execute => PendingApprovals {
+            Self::Execute { seen } => PendingApprovals {
                 // One call, the one that was displayed. Later calls ask again.
-                calls: u32::from(matches!(waiting, Some(WaitReason::Approval { .. }))),
+                calls: u32::from(
+                    matches!(waiting, Some(WaitReason::Approval { .. })) && plan.version == *seen,
+                ),
                 ..PendingApprovals::default()
             },
             Self::Run { approvals, .. } => approvals.clone(),
@@ -103,10 +109,34 @@ impl ExecuteRequestKind {
         }
     }
 
+    /// Returns whether the request withdraws an earlier approval of the apply. `Execute` continues a
+    /// plan that failed up to its result, which the user then reviews; only `Resume` continues what
+    /// was approved before.
+    fn withdraws_apply(&self, state: PlanState) -> bool {
+        matches!(self, Self::Execute { .. }) && state == PlanState::Errored
+    }
+
+    /// Stores what the request approves and withdraws, at this state of the plan.
+    fn update_approvals(
+        &self,
+        tx: &mut dyn Transaction,
+        plan: Plan,
+        approvals: PendingApprovals,
+        state: PlanState,
+    ) -> std::result::Result<Plan, StoreError> {
+        update_approvals(tx, plan, |next| {
+            if self.withdraws_apply(state) {
+                next.approvals.withdraw_apply();
+            }
+            next.approvals.add(approvals);
+            next.destination = self.destination().or(next.destination.take());
+        })
+    }
+
     fn destination(&self) -> Option<Destination> {
         match self {
             Self::Run { destination, .. } => destination.clone(),
-            Self::Execute | Self::Resume | Self::Proceed { .. } => None,
+            Self::Execute { .. } | Self::Resume | Self::Proceed { .. } => None,
         }
     }
 }
@@ -140,13 +170,8 @@ impl Executor {
                 }
                 require_local_sandboxes(tx, plan, &node, LocalOperation::Execute)?;
                 let waiting = held.position.waiting();
-                let requested_move = match (state, waiting) {
-                    (PlanState::Complete, _) => Some(Move::Advance(Phase::Execute)),
-                    (PlanState::Errored | PlanState::Constrained, _) => Some(Move::Retry),
-                    (_, Some(_)) => Some(Move::Resume),
-                    _ => None,
-                };
-                let approvals = request_kind.approvals(waiting);
+                let requested_move = move_to_run(state, waiting);
+                let approvals = request_kind.approvals(&held);
                 let position = RequestPosition {
                     phase,
                     state,
@@ -182,10 +207,20 @@ impl Executor {
                         moved.plan().clone()
                     }
                 };
-                let plan = add_approvals(tx, plan, approvals, request_kind.destination())?;
+                let plan = request_kind.update_approvals(tx, plan, approvals, state)?;
                 Ok::<_, ExecutionError>(ExecuteRequest::Work(Box::new(plan)))
             })
             .await
+    }
+}
+
+/// Returns the move that queues a plan at this state to run; `None` if it is queued or in progress.
+fn move_to_run(state: PlanState, waiting: Option<WaitReason>) -> Option<Move> {
+    match (state, waiting) {
+        (PlanState::Complete, _) => Some(Move::Advance(Phase::Execute)),
+        (PlanState::Errored | PlanState::Constrained, _) => Some(Move::Retry),
+        (_, Some(_)) => Some(Move::Resume),
+        _ => None,
     }
 }
 
@@ -197,9 +232,19 @@ pub(crate) fn add_approvals(
     new: PendingApprovals,
     destination: Option<Destination>,
 ) -> std::result::Result<Plan, StoreError> {
+    update_approvals(tx, plan, |next| {
+        next.approvals.add(new);
+        next.destination = destination.or(next.destination.take());
+    })
+}
+
+fn update_approvals(
+    tx: &mut dyn Transaction,
+    plan: Plan,
+    change: impl FnOnce(&mut Plan),
+) -> std::result::Result<Plan, StoreError> {
     let mut next = plan.clone();
-    next.approvals.add(new);
-    next.destination = destination.or(next.destination);
+    change(&mut next);
     // No write, so a repeated request does not raise the version and invalidate other decisions.
     if next == plan {
         return Ok(plan);

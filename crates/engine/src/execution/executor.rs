@@ -134,10 +134,12 @@ impl Executor {
     /// Records that the user wants the plan to run past the gate where it is; this approves a pending
     /// strategy or call. The plan is left queued.
     ///
-    /// `plan` is as the caller read it; what is recorded is decided by the stored plan.
+    /// `plan` is as the caller read it when the user gave the command; what is recorded is decided by
+    /// the stored plan. If that has changed, nothing is approved: the user has not seen it.
     pub async fn enqueue(&self, plan: &Plan, actor: &str) -> Result<QueueOutcome> {
         require_model(&self.services, plan).await?;
-        let (id, kind) = (plan.identity.plan_id, ExecuteRequestKind::Execute);
+        let seen = plan.version;
+        let (id, kind) = (plan.identity.plan_id, ExecuteRequestKind::Execute { seen });
         Ok(self.record_request(id, kind, actor).await?.into())
     }
 
@@ -260,6 +262,13 @@ impl Executor {
     /// automatically, because the process that should have applied it may have died.
     async fn check_pending_apply(&self, plan: Plan) -> Result<ExecuteOutcome> {
         if plan.position.is_terminal() {
+            return Ok(ExecuteOutcome::Unchanged(plan));
+        }
+        // An approved apply that failed is repeated only by a request that says so.
+        let has_failed = plan.position.phase() == Phase::Apply
+            && plan.position.state() == PlanState::Errored
+            && plan.approvals.apply.is_some();
+        if has_failed {
             return Ok(ExecuteOutcome::Unchanged(plan));
         }
         // Only read: the apply claims the run itself and checks the plan again.

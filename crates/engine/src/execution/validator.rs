@@ -11,7 +11,7 @@ use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::validation::applicable::{
     ApplicableValidation, PlanResource, ValidationTarget, applicable_validations,
 };
-use cleveragents_domain::validation::verdict::FinishedValidation;
+use cleveragents_domain::validation::verdict::{FinishedValidation, ValidationVerdict};
 use cleveragents_domain::{
     Attachment, AttachmentScope, Check, Guards, Plan, Timestamp, Validation, ValidationMode,
     ValidationResult, ValidationSource, ValidationSummary,
@@ -128,7 +128,7 @@ impl Validator<'_> {
                 let slot = slots.acquire_owned().await;
                 let validation = spawn_blocking(move || {
                     let began = Instant::now();
-                    let verdict = runner.validate(&one);
+                    let verdict = name_check(&one, runner.validate(&one));
                     let finished = FinishedValidation {
                         verdict,
                         attempt: round,
@@ -231,6 +231,23 @@ impl Validator<'_> {
             },
             validation,
         })
+    }
+}
+
+/// Names a failed check of the action in its message: by its name, or by its command. Its number
+/// alone says little.
+fn name_check(gate: &ValidationGate, verdict: ValidationVerdict) -> ValidationVerdict {
+    if gate.origin != GateOrigin::Check || verdict.passed {
+        return verdict;
+    }
+    let name = &gate.applicable.validation.description;
+    let message = match verdict.message {
+        Some(message) => format!("{name}: {message}"),
+        None => name.clone(),
+    };
+    ValidationVerdict {
+        message: Some(message),
+        ..verdict
     }
 }
 

@@ -37,8 +37,8 @@ pub use use_action::{ActionChoice, UseActionRequest};
 
 pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
 pub(crate) use moves::{
-    PlanMoveRequest, RepeatPolicy, effective_invariants, frozen_invariants, move_plan,
-    supersede_strategies,
+    PlanMoveRequest, RepeatPolicy, UserDecision, effective_invariants, frozen_invariants,
+    move_plan, record_user_decision, supersede_strategies,
 };
 pub(crate) use proven_owner::ProvenOwner;
 

@@ -162,6 +162,29 @@ pub(super) fn record_intervention(
     request: &PlanMoveRequest,
     question: &str,
 ) -> Result<()> {
+    let decision = UserDecision {
+        question,
+        chosen: request.reason.as_deref().unwrap_or_default(),
+        actor: &request.actor,
+    };
+    record_user_decision(tx, ids, plan, &decision)
+}
+
+/// A choice of the user.
+#[derive(Debug)]
+pub(crate) struct UserDecision<'a> {
+    pub(crate) question: &'a str,
+    pub(crate) chosen: &'a str,
+    pub(crate) actor: &'a str,
+}
+
+/// Records a choice of the user as a decision of the plan.
+pub(crate) fn record_user_decision(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: &Plan,
+    made: &UserDecision<'_>,
+) -> Result<()> {
     let Some(root) = plan.decision_root_id else {
         return Ok(());
     };
@@ -170,13 +193,13 @@ pub(super) fn record_intervention(
         parent: Some(root),
         decision_type: DecisionType::UserIntervention,
         phase: plan.position.phase(),
-        question: question.to_owned(),
-        chosen: request.reason.clone().unwrap_or_default(),
-        rationale: format!("Requested by {}.", request.actor),
+        question: made.question.to_owned(),
+        chosen: made.chosen.to_owned(),
+        rationale: format!("Requested by {}.", made.actor),
     };
     let mut decision = Decision::new(new, DecisionId::new(ids.next()), tx.now()?);
     decision.sequence_number = tx.insert_decision(&decision)?;
-    let decided = new_event(&request.actor, &DecisionCreated(decision))?;
+    let decided = new_event(made.actor, &DecisionCreated(decision))?;
     tx.append(StreamId::Plan(plan.identity.plan_id), &[decided])?;
     Ok(())
 }

@@ -12,15 +12,15 @@ use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
-    AbsolutePath, Actor, AutomationProfile, BuiltInProfile, ProfileName, Resource, ResourceType,
-    Threshold,
+    AbsolutePath, Actor, AutomationProfile, BuiltInProfile, Phase, PlanState, ProfileName,
+    Resource, ResourceType, Threshold,
 };
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::applying::{ApplyQueueOutcome, ApplyService, PlanApplyRequest};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
     CheckpointPolicy, EngineServices, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps,
-    SlotQueue,
+    QueueOutcome, SlotQueue,
 };
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 use cleveragents_engine::profiles::ProfileRegistry;
@@ -53,6 +53,7 @@ contract! {
     a_profile_does_not_approve_an_actor_that_became_riskier,
     a_user_named_like_a_profile_approves_as_a_user,
     an_automatic_apply_is_only_for_the_plan_that_was_assessed,
+    a_command_approves_no_strategy_that_was_made_after_it,
 }
 
 /// The check cannot run without confinement, so it always fails and the actor's fix steps run.
@@ -406,6 +407,7 @@ fn an_automatic_apply_is_only_for_the_plan_that_was_assessed(backend: Backend) {
             author: None,
             actor: "eva".to_owned(),
             version,
+            forced: None,
         };
         let outdated = service.enqueue(&request(Some(version - 1))).await.unwrap();
         let ApplyQueueOutcome::Unchanged(found, None) = outdated else {
@@ -417,5 +419,36 @@ fn an_automatic_apply_is_only_for_the_plan_that_was_assessed(backend: Backend) {
             let refused = service.enqueue(&request(current)).await;
             assert!(refused.is_err(), "{refused:?}");
         }
+    });
+}
+
+fn a_command_approves_no_strategy_that_was_made_after_it(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    block_on(async {
+        let fixture = ExecutingFixture::new(&test_db).await;
+        let store = fixture.fixture.opened.store.clone();
+        let executor = fixture.executor(store);
+        let id = fixture.new_plan().await;
+        // Two commands are given at the same time, and the first makes the strategy.
+        let seen = fixture.fixture.plan(id).await;
+        let outcome = executor.execute(id, "eva").await.unwrap();
+        assert!(
+            matches!(outcome, ExecuteOutcome::NeedsApproval { .. }),
+            "{outcome:?}"
+        );
+        let queued = executor.enqueue(&seen, "bob").await.unwrap();
+        assert!(matches!(queued, QueueOutcome::Unapproved(_)), "{queued:?}");
+        let plan = fixture.fixture.plan(id).await;
+        let position = (plan.position.phase(), plan.position.state());
+        assert_eq!(position, (Phase::Strategize, PlanState::Complete));
+        // Given again, the command is about the strategy that is there now. Of two that saw it, one
+        // approves it.
+        let queued = executor.enqueue(&plan, "bob").await.unwrap();
+        assert!(matches!(queued, QueueOutcome::Queued(_)), "{queued:?}");
+        assert_eq!(
+            fixture.fixture.plan(id).await.position.phase(),
+            Phase::Execute
+        );
+        assert_eq!(fixture.tool_calls(id).await, []);
     });
 }

@@ -25,6 +25,10 @@ pub(super) fn panels(title: &str, profile: &ProfileDetails) -> OutputView {
             flag(profile.flags.require_checkpoints),
         ),
         ("allow_unsafe_tools", flag(profile.flags.allow_unsafe_tools)),
+        (
+            "allow_forced_checks",
+            flag(profile.flags.allow_forced_checks),
+        ),
     ];
     let headers = ["threshold", "value", "asks you", "before"];
     let mut view = OutputView::new().panel(title, rows);

@@ -1,6 +1,7 @@
 //! `agents plan apply`
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use cleveragents_api::RequestKind;
 use cleveragents_api::plan::apply::AppliedPlan;
 use cleveragents_api::plan::drive::DriveAnswer;
@@ -39,6 +40,7 @@ Examples:
   agents plan apply 4k2m9x0q --to branch agents/fix-lint
   agents plan apply 4k2m9x0q --to worktree
   agents plan apply 4k2m9x0q --to patch fix-lint.patch
+  agents plan apply 4k2m9x0q --force-checks 'the check needs the network'
   agents plan apply 4k2m9x0q --mark-applied")]
 pub struct PlanApplyArgs {
     #[arg(value_name = "PLAN", help = PLAN_HELP)]
@@ -54,6 +56,13 @@ pub struct PlanApplyArgs {
     // The alias is the former name, for existing scripts.
     #[arg(long, alias = "as-it-stands", conflicts_with = "to")]
     mark_applied: bool,
+
+    /// Apply although required checks or validations failed, and record why
+    ///
+    /// Possible where the plan's automation profile has `allow_forced_checks`. The reason becomes a
+    /// decision of the plan.
+    #[arg(long, value_name = "REASON", conflicts_with = "mark_applied", value_parser = NonEmptyStringValueParser::new())]
+    force_checks: Option<String>,
 
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -89,6 +98,7 @@ impl PlanApplyArgs {
             plan: id.into(),
             to,
             mark_applied: self.mark_applied,
+            force_checks: self.force_checks.clone(),
         };
         CommandAnswer::from_reply(apply(&app, &progress, id, request)?, drive_view)
     }
