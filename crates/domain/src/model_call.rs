@@ -48,8 +48,15 @@ pub struct NewModelCall {
     pub model: ModelChoice,
     /// The blob that holds the request.
     pub request: String,
-    /// The maximum that the request may spend.
+    /// What the request and an answer of usual length may spend.
     pub reserved: ModelSpend,
+    /// What the request and the longest answer that it allows may spend.
+    #[serde(default)]
+    pub maximum: ModelSpend,
+    /// The maximum length of the answer in tokens, where the budget pays for less than the model
+    /// may write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_limit: Option<u64>,
     /// The number of the plan's newest tool call at the time of the request.
     pub after_call: i64,
 }
@@ -69,6 +76,8 @@ pub struct ModelCallRecord {
     pub usage: Usage,
     /// The spending that counts. Until the call has ended, this is the whole reservation.
     pub spent: ModelSpend,
+    /// Whether `usage` and `spent` are estimates, because the provider reported no usage.
+    pub is_estimate: bool,
     pub error: Option<String>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
@@ -82,6 +91,9 @@ pub struct ModelCallEnd {
     pub answer: Option<String>,
     pub usage: Usage,
     pub spent: ModelSpend,
+    /// Whether `usage` and `spent` are estimates, because the provider reported no usage.
+    #[serde(default)]
+    pub is_estimate: bool,
     pub error: Option<String>,
 }
 
@@ -89,7 +101,36 @@ pub struct ModelCallEnd {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelSpend {
     pub tokens: u64,
-    pub usd: f64,
+    /// In US dollars; `None` if the price of the model is unknown.
+    pub usd: Option<f64>,
+}
+
+/// The model calls of a plan, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ModelTotals {
+    /// The usage that providers reported.
+    pub reported: Usage,
+    /// The cost of the reported usage in US dollars.
+    pub reported_usd: f64,
+    /// The tokens of calls without reported usage: running, interrupted and broken off.
+    pub estimated_tokens: u64,
+    /// The cost of the estimated tokens in US dollars.
+    pub estimated_usd: f64,
+    /// Whether reported usage lacks a price.
+    pub has_unpriced_usage: bool,
+    /// Whether estimated tokens lack a price.
+    pub has_unpriced_estimate: bool,
+}
+
+impl ModelTotals {
+    /// Returns what counts against a budget: all tokens, and the cost of those with a price.
+    pub const fn counted(&self) -> ModelSpend {
+        let reported = self.reported.input_tokens + self.reported.output_tokens;
+        ModelSpend {
+            tokens: reported + self.estimated_tokens,
+            usd: Some(self.reported_usd + self.estimated_usd),
+        }
+    }
 }
 
 text_enum! {
@@ -98,7 +139,7 @@ text_enum! {
         Asked = "asked",
         Answered = "answered",
         Failed = "failed",
-        /// The owner died during the call; the reservation counts as spent.
+        /// The owner stopped or died during the call; what it may have spent is an estimate.
         Interrupted = "interrupted",
     }
 }

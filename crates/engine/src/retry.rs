@@ -227,6 +227,7 @@ mod tests {
             kind,
             message: String::new(),
             retry_after: Some(SECOND),
+            answer_began: false,
         };
         let limited = AttemptFailure::from(&error(ModelErrorKind::RateLimit));
         assert_eq!(limited, transient(Some(SECOND)));

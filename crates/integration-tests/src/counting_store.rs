@@ -13,7 +13,7 @@ use cleveragents_domain::id::{
     InvariantId, ModelCallId, OwnerId, PlanId, ResourceId, SandboxId, ToolCallId,
 };
 use cleveragents_domain::model_call::{
-    ConversationKey, ModelCallEnd, ModelCallRecord, ModelSpend, NewModelCall,
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelTotals, NewModelCall,
 };
 use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
@@ -299,7 +299,7 @@ delegate! { ModelCalls {
     fn model_calls_after(plan: PlanId, number: i64, limit: u32) -> Result<Vec<ModelCallRecord>>;
     fn newest_model_call(plan: PlanId, conversation: &ConversationKey) -> Result<Option<ModelCallRecord>>;
     fn unfinished_model_calls(plan: PlanId) -> Result<Vec<ModelCallRecord>>;
-    fn model_spend(plan: PlanId) -> Result<ModelSpend>;
+    fn model_totals(plan: PlanId) -> Result<ModelTotals>;
     fn undo_model_calls(plan: PlanId, call_number: i64, by: CheckpointId) -> Result<u64>;
 } }
 

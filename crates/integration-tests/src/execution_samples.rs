@@ -344,8 +344,13 @@ pub fn model_call(plan_id: PlanId) -> NewModelCall {
         request: "d".repeat(64),
         reserved: ModelSpend {
             tokens: 1000,
-            usd: 0.25,
+            usd: Some(0.25),
         },
+        maximum: ModelSpend {
+            tokens: 2000,
+            usd: Some(0.75),
+        },
+        answer_limit: Some(1500),
         after_call: 0,
     }
 }

@@ -126,5 +126,6 @@ pub(crate) fn unavailable(message: String) -> ModelError {
         kind: ModelErrorKind::Unavailable,
         message,
         retry_after: None,
+        answer_began: false,
     }
 }

@@ -141,6 +141,7 @@ impl ScriptedModel {
         };
         let error = ModelError {
             retry_after: fault.retry_after,
+            answer_began: fault.kind.has_parts(),
             ..model_error(kind, format!("scripted: {what}"))
         };
         let mut steps = VecDeque::new();
@@ -242,6 +243,7 @@ fn model_error(kind: ModelErrorKind, message: String) -> ModelError {
         kind,
         message,
         retry_after: None,
+        answer_began: false,
     }
 }
 

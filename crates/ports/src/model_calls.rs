@@ -3,7 +3,7 @@
 
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
 use cleveragents_domain::model_call::{
-    ConversationKey, ModelCallEnd, ModelCallRecord, ModelSpend, NewModelCall,
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelTotals, NewModelCall,
 };
 
 use super::Result;
@@ -34,8 +34,8 @@ pub trait ModelCalls {
     /// Returns calls that have started and not ended.
     fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>>;
 
-    /// Returns what the plan has spent, including reservations.
-    fn model_spend(&mut self, plan: PlanId) -> Result<ModelSpend>;
+    /// Adds up the plan's calls. Calls that have not ended count with their reservation.
+    fn model_totals(&mut self, plan: PlanId) -> Result<ModelTotals>;
 
     /// Marks as undone every model call that started when the newest tool call was `call_number` or
     /// a later one; returns how many were not yet.

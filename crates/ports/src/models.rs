@@ -47,6 +47,7 @@ impl Models for NoModels {
             kind: ModelErrorKind::Unavailable,
             message: format!("{choice} is not available here"),
             retry_after: None,
+            answer_began: false,
         })
     }
 
@@ -111,6 +112,9 @@ pub struct ModelError {
     pub message: String,
     /// When the provider accepts requests again.
     pub retry_after: Option<Duration>,
+    /// Whether the provider had accepted the request and begun to answer, so that it may charge
+    /// for it.
+    pub answer_began: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@ pub(crate) struct Migration {
 }
 
 /// The schema from which on a plan whose changes were undone has the state `unapplied`.
-pub(crate) const UNAPPLIED_PLANS: i64 = 10;
+pub(crate) const UNAPPLIED_PLANS: i64 = 11;
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration {
@@ -64,9 +64,14 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0009_shown_ids.sql"),
     },
     Migration {
+        version: 10,
+        name: "model usage",
+        sql: include_str!("../migrations/0010_model_usage.sql"),
+    },
+    Migration {
         version: UNAPPLIED_PLANS,
         name: "unapplied plans",
-        sql: include_str!("../migrations/0010_unapplied_plans.sql"),
+        sql: include_str!("../migrations/0011_unapplied_plans.sql"),
     },
 ];
 

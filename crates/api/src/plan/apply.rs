@@ -6,8 +6,7 @@ use cleveragents_domain::{NamespacedName, Phase, PlanState, Timestamp, Validatio
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::execute::RunCost;
-use super::{PlanReference, PlanSummary};
+use super::{PlanCost, PlanReference, PlanSummary};
 use crate::request::{Request, RequestKind};
 
 /// Requests that a plan's changes are applied, and approves it.
@@ -75,7 +74,7 @@ pub struct AppliedPlan {
     pub validation: Option<ValidationSummary>,
     pub sandbox_cleanup: SandboxCleanup,
     pub lifecycle: AppliedLifecycle,
-    pub cost: RunCost,
+    pub cost: PlanCost,
 }
 
 /// The apply of one resource.
@@ -112,7 +111,7 @@ pub struct AppliedLifecycle {
     pub state: PlanState,
     /// Such as `1m 09s`.
     pub total_duration: String,
-    /// In US dollars; `null` if no model was used.
+    /// In US dollars, estimates included; `null` if no model was used or a price is unknown.
     pub total_cost: Option<f64>,
     pub decisions_made: usize,
     pub child_plans: usize,

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PlanSummary;
 use super::apply::AppliedPlan;
-use super::execute::{ExecutedPlan, RunCost};
+use super::execute::ExecutedPlan;
+use super::{PlanCost, PlanSummary};
 
 /// The state that a plan reached.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ impl DriveAnswer {
         }
     }
 
-    pub fn cost(&self) -> RunCost {
+    pub fn cost(&self) -> PlanCost {
         match self {
             Self::Applied(applied) => applied.cost,
             Self::Executed(executed) => executed.cost,

@@ -7,7 +7,7 @@ use cleveragents_domain::strategy::StrategyStep;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlanReference, PlanSandbox, PlanSummary};
+use super::{PlanCost, PlanReference, PlanSandbox, PlanSummary};
 use crate::request::{Request, RequestKind};
 
 /// Requests that a plan runs until it needs the user. Approves a strategy or a tool call that waits
@@ -45,7 +45,7 @@ pub struct ExecutedPlan {
     pub changes: u64,
     /// The newest results of validations.
     pub validation: Option<ValidationSummary>,
-    pub cost: RunCost,
+    pub cost: PlanCost,
 }
 
 /// The newest strategy of a plan, and the decisions so far.
@@ -76,12 +76,4 @@ pub enum WorkStatus {
     Done,
     Stopped,
     Queued,
-}
-
-/// The cost of models.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RunCost {
-    pub tokens: u64,
-    /// In US dollars, including what is reserved for calls that have not ended.
-    pub usd: f64,
 }

@@ -7,7 +7,7 @@ use cleveragents_domain::{Phase, ProfileName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlanOwner, PlanReference, PlanSandbox, PlanSummary};
+use super::{PlanCost, PlanOwner, PlanReference, PlanSandbox, PlanSummary};
 use crate::request::{Request, RequestKind};
 
 /// Returns the state of a plan.
@@ -85,16 +85,6 @@ pub struct PlanExecution {
     pub checkpoints: usize,
     /// The newest checkpoint, not counting those that a rollback took of the state it replaced.
     pub last_checkpoint: Option<CheckpointId>,
-}
-
-/// The plan's spending on models.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlanCost {
-    pub tokens_used: u64,
-    /// In US dollars, including what is reserved for calls that have not ended.
-    pub cost_so_far: f64,
-    /// Always `null`: nothing estimates it yet.
-    pub estimated: Option<f64>,
 }
 
 /// The reason for the plan's stop.

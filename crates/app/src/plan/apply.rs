@@ -5,7 +5,7 @@ use cleveragents_api::plan::apply::{
     SandboxCleanup,
 };
 use cleveragents_api::plan::drive::DriveAnswer;
-use cleveragents_api::plan::{PlanApply, PlanUnapply};
+use cleveragents_api::plan::{PlanApply, PlanCost, PlanUnapply};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::apply_record::{ApplyRecord, Destination};
 use cleveragents_domain::id::PlanId;
@@ -17,7 +17,7 @@ use cleveragents_engine::applying::{ApplyOutcome, ApplyQueueOutcome, PlanApplyRe
 use cleveragents_ports::StoreError;
 
 use super::elapsed;
-use super::work::{PlanWork, run_cost};
+use super::work::PlanWork;
 use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
@@ -223,12 +223,18 @@ fn applied_plan(
             phase: plan.position.phase(),
             state: plan.position.state(),
             total_duration: format_duration(elapsed(plan, services.deps().clock.now())),
-            total_cost: (work.spend.tokens > 0).then_some(work.spend.usd),
+            total_cost: total_cost(&work.cost),
             decisions_made: work.decisions,
             child_plans: work.child_plans.total,
         },
-        cost: run_cost(work.spend),
+        cost: work.cost,
     }
+}
+
+/// Returns the cost in US dollars if a model was used and all prices are known.
+fn total_cost(cost: &PlanCost) -> Option<f64> {
+    let is_known = cost.usd.is_some() && cost.estimated_usd.is_some();
+    (is_known && cost.tokens_used > 0).then_some(cost.cost_so_far)
 }
 
 fn sandbox_cleanup(work: &PlanWork) -> SandboxCleanup {

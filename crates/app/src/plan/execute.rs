@@ -9,7 +9,7 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 
-use super::work::{PlanWork, run_cost};
+use super::work::PlanWork;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
@@ -133,7 +133,7 @@ fn executed_plan(services: &Services, plan: &Plan, work: PlanWork) -> ExecutedPl
         tool_calls: work.tool_calls,
         changes: work.changes,
         validation: work.validation,
-        cost: run_cost(work.spend),
+        cost: work.cost,
     }
 }
 

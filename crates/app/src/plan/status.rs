@@ -1,7 +1,7 @@
 //! `plan.status`
 
 use cleveragents_api::plan::status::{
-    PhaseProgress, PhaseStatus, PlanCost, PlanExecution, PlanStatusAnswer, PlanStop, PlanTiming,
+    PhaseProgress, PhaseStatus, PlanExecution, PlanStatusAnswer, PlanStop, PlanTiming,
 };
 use cleveragents_api::plan::{PlanOwner, PlanSandbox, PlanStatus, PlanSummary};
 use cleveragents_api::{NextStep, Reply};
@@ -138,11 +138,7 @@ impl FoundPlan {
             progress: Phase::ALL.iter().map(progress).collect(),
             timing: timing(plan, now),
             execution: execution(&self.work),
-            cost: PlanCost {
-                tokens_used: self.work.spend.tokens,
-                cost_so_far: self.work.spend.usd,
-                estimated: None,
-            },
+            cost: self.work.cost,
             error: stop(plan, self.newest_error.as_ref(), &self.work),
             owner: self.owner,
         }

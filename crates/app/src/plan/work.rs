@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cleveragents_api::plan::execute::RunCost;
+use cleveragents_api::plan::PlanCost;
+use cleveragents_api::plan::cost::TokenCounts;
 use cleveragents_domain::changeset::RecordedChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{CheckpointId, PlanId, SandboxId};
-use cleveragents_domain::model_call::ModelSpend;
+use cleveragents_domain::model_call::ModelTotals;
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
@@ -40,7 +41,7 @@ pub struct PlanWork {
     /// The summary of the newest validation run.
     pub validation: Option<ValidationSummary>,
     /// Money and tokens spent on models.
-    pub spend: ModelSpend,
+    pub cost: PlanCost,
     pub child_plans: ChildPlanCounts,
 }
 
@@ -66,10 +67,28 @@ fn is_kept(sandbox: &SandboxRecord) -> bool {
 }
 
 /// Returns what models cost.
-pub(super) fn run_cost(spend: ModelSpend) -> RunCost {
-    RunCost {
-        tokens: spend.tokens,
-        usd: spend.usd,
+fn plan_cost(totals: &ModelTotals) -> PlanCost {
+    let ModelTotals {
+        reported,
+        reported_usd,
+        estimated_tokens,
+        estimated_usd,
+        has_unpriced_usage,
+        has_unpriced_estimate,
+    } = *totals;
+    let counted = totals.counted();
+    PlanCost {
+        usd: (!has_unpriced_usage).then_some(reported_usd),
+        tokens: TokenCounts {
+            input: reported.input_tokens,
+            output: reported.output_tokens,
+            cached: reported.cached_tokens,
+        },
+        estimated_tokens,
+        estimated_usd: (!has_unpriced_estimate).then_some(estimated_usd),
+        tokens_used: counted.tokens,
+        cost_so_far: counted.usd.unwrap_or(0.0),
+        estimated: None,
     }
 }
 
@@ -106,7 +125,7 @@ fn read_work(tx: &mut dyn Transaction, plan: PlanId, attempt: u32) -> Result<Pla
         checkpoints: kept.len(),
         last_checkpoint,
         validation: tx.newest_validation_run(plan, attempt)?,
-        spend: tx.model_spend(plan)?,
+        cost: plan_cost(&tx.model_totals(plan)?),
         child_plans,
     })
 }

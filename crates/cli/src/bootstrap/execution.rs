@@ -83,6 +83,7 @@ pub(super) fn engine_adapters(
             concurrency: u32::try_from(settings.plan_concurrency()).unwrap_or(u32::MAX),
             parallel_validations: PARALLEL_VALIDATIONS,
             network: settings.sandbox_network(),
+            reserved_answer_tokens: settings.reserved_answer_tokens(),
             retry: RetryPolicy::default(),
         },
     })

@@ -6,6 +6,7 @@ mod artifacts;
 mod cancel;
 mod checkpoints;
 mod correct;
+pub(crate) mod cost;
 mod delete;
 mod destination;
 mod diff;

@@ -15,6 +15,7 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, Phase, PlanState};
 use serde_json::Value;
 
+use super::plan::cost::describe_cost;
 use super::plan::{DestinationArgs, PlanProgress, apply, drive_view, run_with_progress};
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
@@ -341,9 +342,8 @@ fn interrupted_failure(id: PlanId, to: Option<Value>) -> CommandFailure {
 
 /// Says what models cost.
 fn with_cost(reply: Reply<DriveAnswer>) -> Reply<DriveAnswer> {
-    let cost = reply.answer.cost();
-    match cost.tokens {
-        0 => reply,
-        tokens => reply.info(format!("models used {tokens} tokens, {:.4} USD", cost.usd)),
+    match describe_cost(&reply.answer.cost()) {
+        Some(text) => reply.info(text),
+        None => reply,
     }
 }

@@ -37,6 +37,7 @@ pub enum Key {
     LlamaCppBaseUrl,
     VllmBaseUrl,
     ModelDefault,
+    ModelReservedAnswerTokens,
 }
 
 /// The default of a setting.
@@ -97,7 +98,7 @@ pub const CHECKPOINTS: &[&str] = &[
 ];
 
 /// All settings, in the order of [`Key`].
-pub static SETTINGS: [Setting; 31] = [
+pub static SETTINGS: [Setting; 32] = [
     Setting {
         key: Key::Format,
         name: "core.format",
@@ -378,6 +379,15 @@ pub static SETTINGS: [Setting; 31] = [
         scope: SettingScope::User,
         vendor_variable: None,
         description: "Default model, as PROVIDER/MODEL",
+    },
+    Setting {
+        key: Key::ModelReservedAnswerTokens,
+        name: "model.reserved-answer-tokens",
+        kind: ValueKind::Integer(256, 1 << 24),
+        preset: Preset::Text("8192"),
+        scope: SettingScope::User,
+        vendor_variable: None,
+        description: "Tokens of an answer that a plan reserves in its budget before it calls a model",
     },
 ];
 

@@ -246,6 +246,11 @@ impl Settings {
         usize::try_from(self.integer(Key::PlanConcurrency)).unwrap_or(1)
     }
 
+    /// Returns the tokens of an answer that are reserved before each model call of a plan.
+    pub fn reserved_answer_tokens(&self) -> u64 {
+        self.integer(Key::ModelReservedAnswerTokens)
+    }
+
     /// Returns whether commands of plans may use the network.
     pub fn sandbox_network(&self) -> Network {
         let text = self.text(Key::SandboxNetwork);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::environment::{CliRun, TestEnvironment};
 
 /// A valid value for each setting.
-const VALUES: [(&str, &str); 31] = [
+const VALUES: [(&str, &str); 32] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
     ("core.log-level", "error"),
@@ -37,6 +37,7 @@ const VALUES: [(&str, &str); 31] = [
     ("provider.llamacpp.base-url", "http://localhost:5/v1"),
     ("provider.vllm.base-url", "http://localhost:6/v1"),
     ("model.default", "openai/gpt-5-mini"),
+    ("model.reserved-answer-tokens", "4096"),
 ];
 
 #[test]

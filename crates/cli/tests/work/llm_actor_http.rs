@@ -13,20 +13,24 @@ use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const KEY: &str = "here-5d1f0c3b9a8e7f6d5c4b3a29180f7e6d";
 
+/// An answer of [`ChatServer`]: the request is read, and its connection stays open.
+pub(crate) const SILENCE: &str = "";
+
 /// A chat completions server with one scripted answer per request.
-struct ChatServer {
+pub(crate) struct ChatServer {
     port: u16,
     /// The head and the body of each request.
     requests: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl ChatServer {
-    fn start(answers: Vec<String>) -> Self {
+    pub(crate) fn start(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
+            let mut open = Vec::new();
             for answer in answers {
                 let (stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(stream);
@@ -41,14 +45,35 @@ impl ChatServer {
                 reader.read_exact(&mut body).unwrap();
                 let body = serde_json::from_slice(&body).unwrap();
                 seen.lock().unwrap().push((head, body));
-                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                if answer == SILENCE {
+                    open.push(reader);
+                } else {
+                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                }
+            }
+            drop(listener);
+            while !open.is_empty() {
+                thread::park();
             }
         });
         Self { port, requests }
     }
 
-    fn requests(&self) -> Vec<(String, Value)> {
+    pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         self.requests.lock().unwrap().clone()
+    }
+
+    /// Registers the server as provider `here` of this world, which needs no key, with the model
+    /// `here/large` and these keys of it.
+    pub(crate) fn register_model(&self, world: &TestWorld, keys: &str) {
+        world.write(
+            "home/.cleveragents/models.yaml",
+            &format!(
+                "providers: [{{name: here, kind: openai, base_url: 'http://127.0.0.1:{}/v1'}}]\n\
+                 models: [{{model: here/large, {keys}}}]\n",
+                self.port
+            ),
+        );
     }
 
     /// Registers the server as provider `here` of this world, with one model.
@@ -65,7 +90,7 @@ impl ChatServer {
     }
 }
 
-fn stream_response(parts: &[Value]) -> String {
+pub(crate) fn stream_response(parts: &[Value]) -> String {
     let lines: String = parts.iter().map(|it| format!("data: {it}\n\n")).collect();
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
@@ -73,12 +98,12 @@ fn stream_response(parts: &[Value]) -> String {
     )
 }
 
-fn stream_chunk(delta: &Value, finish: Option<&str>) -> Value {
+pub(crate) fn stream_chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
 }
 
 /// Returns an answer that calls a tool.
-fn tool_call_response(tool: &str, arguments: &str, finish: &str) -> String {
+pub(crate) fn tool_call_response(tool: &str, arguments: &str, finish: &str) -> String {
     let function = json!({ "name": format!("builtin__{tool}"), "arguments": arguments });
     let call = json!({ "index": 0, "id": "call_1", "type": "function", "function": function });
     stream_response(&[
@@ -88,7 +113,7 @@ fn tool_call_response(tool: &str, arguments: &str, finish: &str) -> String {
     ])
 }
 
-fn error_response(status: &str, header: &str) -> String {
+pub(crate) fn error_response(status: &str, header: &str) -> String {
     error_response_with(status, header, "not now")
 }
 
@@ -139,7 +164,9 @@ fn a_task_is_executed_over_http() {
     let run = run_with_key(&world, &["run", "make it", "--path", &path, "--yes"]);
     let data = run.succeeded().reports_state("apply/applied").data();
     assert_eq!(world.read("shop/new"), "made\n");
-    assert_eq!(data["cost"]["tokens"], 3 * 57, "{data}");
+    let tokens = json!({ "input": 150, "output": 21, "cached": 0 });
+    assert_eq!(data["cost"]["tokens"], tokens, "{data}");
+    assert_eq!(data["cost"]["tokens_used"], 3 * 57, "{data}");
     let requests = server.requests();
     assert_eq!(requests.len(), 3);
     for (head, body) in &requests {

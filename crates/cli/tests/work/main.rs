@@ -30,6 +30,7 @@ mod llm_actor;
 mod llm_actor_bad_output;
 mod llm_actor_budgets;
 mod llm_actor_compaction;
+mod llm_actor_costs;
 mod llm_actor_faults;
 mod llm_actor_http;
 mod llm_actor_kills;

@@ -104,6 +104,7 @@ impl Inquiry {
                         turn: None,
                         category: error.kind.category(),
                         error: error.message.clone(),
+                        spent: None,
                         retry_in_ms: None,
                     };
                     self.record(actor, &failed, None).await?;
@@ -168,6 +169,7 @@ pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>,
         kind: ModelErrorKind::Unavailable,
         message: "no model is configured".to_owned(),
         retry_after: None,
+        answer_began: false,
     };
     match (&llm.model, models.preferred()) {
         (Some(choice), _) => models.open(choice),
@@ -268,5 +270,6 @@ fn model_error(kind: ModelErrorKind, message: &str) -> ModelError {
         kind,
         message: message.to_owned(),
         retry_after: None,
+        answer_began: false,
     }
 }

@@ -72,6 +72,8 @@ pub struct ExecutionPolicy {
     pub parallel_validations: usize,
     /// Network access of commands.
     pub network: Network,
+    /// The tokens of an answer that are reserved in the budget before each model call.
+    pub reserved_answer_tokens: u64,
     /// Retries of failed model calls.
     pub retry: RetryPolicy,
 }

@@ -8,7 +8,7 @@ use cleveragents_domain::event::payloads::ToolInterrupted;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 
-use super::agent_loop::interrupt_model_call;
+use super::agent_loop::abandon_model_call;
 use super::changesets::ExecutionContext;
 use super::error::Result;
 use super::services::EngineServices;
@@ -73,7 +73,7 @@ async fn interrupt_model_calls(services: &EngineServices, run: &RunLease) -> Res
         let owner = run.lease().owner.to_string();
         run.write(services.operation("model.interrupt"), move |tx| {
             let why = "its process ended before the answer came";
-            interrupt_model_call(tx, &record, why, &owner)
+            abandon_model_call(tx, &record, why, &owner)
         })
         .await?;
     }

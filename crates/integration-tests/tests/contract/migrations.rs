@@ -5,25 +5,65 @@ use std::collections::BTreeMap;
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::PositionParts;
+use cleveragents_domain::model::Usage;
+use cleveragents_domain::model_call::ModelTotals;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::{Action, Phase, Plan, PlanState, PointOfNoReturn, Position, StreamId};
 use cleveragents_integration_tests::assertions::assert_taken;
-use cleveragents_integration_tests::execution_samples::{apply, sandbox};
+use cleveragents_integration_tests::execution_samples::{apply, model_call, sandbox};
 use cleveragents_integration_tests::lifecycle_samples::{error, usable_action};
 use cleveragents_integration_tests::raw_sql;
 use cleveragents_integration_tests::samples::{name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::{PlanFilter, Result, StoreHandle};
+use serde_json::{Value, json};
 
 contract! {
     durable:
     a_database_of_schema_1_is_brought_up_to_date,
     a_plan_that_an_older_program_unapplied_is_moved,
+    model_calls_of_schema_9_keep_what_they_cost,
 }
 
 /// The first schema as shipped; the words in braces differ between engines.
 const SCHEMA_1: &str = include_str!("../../../store/migrations/0001_foundation.sql");
+
+/// The schemas 2 to 9 as shipped, with the names of their rows in `schema_versions`.
+const SCHEMAS_2_TO_9: [(&str, &str); 8] = [
+    (
+        "lifecycle",
+        include_str!("../../../store/migrations/0002_lifecycle.sql"),
+    ),
+    (
+        "given actions",
+        include_str!("../../../store/migrations/0003_given_actions.sql"),
+    ),
+    (
+        "plans by project and state",
+        include_str!("../../../store/migrations/0004_plans_by_project_and_state.sql"),
+    ),
+    (
+        "execution",
+        include_str!("../../../store/migrations/0005_execution.sql"),
+    ),
+    (
+        "actors and validations",
+        include_str!("../../../store/migrations/0006_actors_and_validations.sql"),
+    ),
+    (
+        "model calls",
+        include_str!("../../../store/migrations/0007_model_calls.sql"),
+    ),
+    (
+        "repository file consents",
+        include_str!("../../../store/migrations/0008_repository_file_consents.sql"),
+    ),
+    (
+        "shown ids",
+        include_str!("../../../store/migrations/0009_shown_ids.sql"),
+    ),
+];
 
 /// The first schema for `backend`, with its version row.
 fn schema_1(backend: Backend) -> String {
@@ -59,6 +99,24 @@ fn schema_1(backend: Backend) -> String {
          INSERT INTO schema_versions VALUES (1, 'foundation', '0.1.0', 0);",
     );
     sql
+}
+
+/// What turns schema 1 into schema 9 for `backend`.
+fn migrations_to_schema_9(backend: Backend) -> String {
+    let (collation, plan_ids, by_key) = if backend == Backend::Postgres {
+        let plan_ids = "ALTER TABLE plans ALTER COLUMN id TYPE TEXT COLLATE \"C\";";
+        ("COLLATE \"C\"", plan_ids, "")
+    } else {
+        ("", "", "WITHOUT ROWID")
+    };
+    let migrations = SCHEMAS_2_TO_9.iter().zip(2..);
+    let migrations = migrations.map(|((name, sql), version)| {
+        let sql = sql.replace("{PLAN IDS BYTEWISE}", plan_ids);
+        let sql = sql.replace("{BYTEWISE}", collation);
+        let sql = sql.replace("{BY KEY}", by_key);
+        format!("{sql}INSERT INTO schema_versions VALUES ({version}, '{name}', '0.1.0', 0);")
+    });
+    migrations.collect()
 }
 
 /// A SQL string literal, escaped as the store does.
@@ -215,6 +273,79 @@ fn a_plan_that_an_older_program_unapplied_is_moved(backend: Backend) {
                 let events = read(store, move |tx| tx.events(StreamId::Plan(id), 0, 9)).await;
                 assert_eq!(events.len(), moves);
             }
+        });
+    }
+}
+
+/// A model call as schema 9 stores it, with its reservation of 1000 tokens and 0.25 dollars.
+fn insert_model_call(plan: PlanId, number: i64, state: &str, end: Option<&Value>) -> String {
+    let call = model_call(plan);
+    let mut body = serde_json::to_value(&call).unwrap();
+    let keys = body.as_object_mut().unwrap();
+    keys.remove("maximum");
+    keys.remove("answer_limit");
+    let spent = end.map_or(&body["reserved"], |it| &it["spent"]);
+    format!(
+        "INSERT INTO model_calls (id, plan_id, number, actor, ordinal, conversation, after_call, \
+         state, body, ended, tokens, usd, started_at) VALUES \
+         ('{}', '{plan}', {number}, '{}', {number}, '{}', 0, '{state}', {}, {}, {}, {}, 0);",
+        call.id,
+        call.actor,
+        call.conversation,
+        quoted(&body.to_string()),
+        end.map_or("NULL".to_owned(), |it| quoted(&it.to_string())),
+        spent["tokens"],
+        spent["usd"],
+    )
+}
+
+fn model_calls_of_schema_9_keep_what_they_cost(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let old = plan(plan_id(), 0);
+    let id = old.identity.plan_id;
+    let end = |usage: Value, tokens: u64, usd: f64| {
+        json!({ "state": "answered", "answer": null, "usage": usage,
+                "spent": { "tokens": tokens, "usd": usd }, "error": null })
+    };
+    let usage = json!({ "input_tokens": 90, "output_tokens": 10, "cached_tokens": 30 });
+    let nothing = json!({ "input_tokens": 0, "output_tokens": 0 });
+    let mut sql = schema_1(backend);
+    sql.push_str(&insert_plan(&old));
+    sql.push_str(&migrations_to_schema_9(backend));
+    let calls = [
+        ("answered", Some(end(usage.clone(), 100, 0.5))),
+        ("answered", Some(end(usage, 100, 0.0))),
+        // Schema 9 charged the reservation for a connection that broke.
+        ("failed", Some(end(nothing.clone(), 1000, 0.25))),
+        ("failed", Some(end(nothing, 0, 0.0))),
+        ("asked", None),
+    ];
+    for ((state, end), number) in calls.iter().zip(1..) {
+        sql.push_str(&insert_model_call(id, number, state, end.as_ref()));
+    }
+    raw_sql::run_sql(&test_db, &sql);
+    let wanted = ModelTotals {
+        reported: Usage {
+            input_tokens: 180,
+            output_tokens: 20,
+            cached_tokens: 60,
+            cache_written_tokens: 0,
+        },
+        reported_usd: 0.5,
+        estimated_tokens: 2000,
+        estimated_usd: 0.5,
+        // It may have been unknown.
+        has_unpriced_usage: true,
+        has_unpriced_estimate: false,
+    };
+    for _ in 0..2 {
+        let opened = test_db.open();
+        block_on(async {
+            let totals = read(&opened.store, move |tx| tx.model_totals(id)).await;
+            assert_eq!(totals, wanted);
+            let calls = read(&opened.store, move |tx| tx.model_calls_after(id, 0, 9)).await;
+            assert_eq!(calls.len(), 5);
+            assert_eq!(calls[4].spent.usd, Some(0.25));
         });
     }
 }

@@ -3,7 +3,7 @@
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
 use cleveragents_domain::model::Usage;
 use cleveragents_domain::model_call::{
-    ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
+    ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, ModelTotals, NewModelCall,
 };
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
@@ -23,6 +23,7 @@ contract! {
     concurrent_model_calls_are_numbered_without_gaps,
     the_newest_valid_call_of_a_conversation_is_found,
     reserved_usage_counts_until_settled,
+    reported_and_estimated_usage_are_added_up_apart,
     a_rollback_undoes_later_model_calls,
 }
 
@@ -39,8 +40,8 @@ async fn model_calls(store: &StoreHandle, plan: PlanId) -> Vec<ModelCallRecord> 
     read(store, move |tx| tx.model_calls_after(plan, 0, u32::MAX)).await
 }
 
-async fn model_usage(store: &StoreHandle, plan: PlanId) -> ModelSpend {
-    read(store, move |tx| tx.model_spend(plan)).await
+async fn model_totals(store: &StoreHandle, plan: PlanId) -> ModelTotals {
+    read(store, move |tx| tx.model_totals(plan)).await
 }
 
 fn call_end(state: ModelCallState) -> ModelCallEnd {
@@ -55,8 +56,9 @@ fn call_end(state: ModelCallState) -> ModelCallEnd {
         },
         spent: ModelSpend {
             tokens: 15,
-            usd: 0.125,
+            usd: Some(0.125),
         },
+        is_estimate: false,
         error: Some("kein \0 Netz".to_owned()),
     }
 }
@@ -76,6 +78,7 @@ fn a_model_call_is_recorded_from_start_to_end(backend: Backend) {
             answer: None,
             usage: Usage::default(),
             spent: call.reserved,
+            is_estimate: true,
             error: None,
             started_at: begun.started_at,
             finished_at: None,
@@ -96,6 +99,7 @@ fn a_model_call_is_recorded_from_start_to_end(backend: Backend) {
             answer: how.answer,
             usage: how.usage,
             spent: how.spent,
+            is_estimate: how.is_estimate,
             error: how.error,
             finished_at: finished.finished_at,
             ..wanted
@@ -147,7 +151,7 @@ fn concurrent_model_call_ends_have_one_winner(backend: Backend) {
         })
         .await;
         assert_one_winner(ends);
-        assert_eq!(model_usage(&opened.store, plan).await.tokens, 15);
+        assert_eq!(model_totals(&opened.store, plan).await.counted().tokens, 15);
     });
 }
 
@@ -223,23 +227,106 @@ fn reserved_usage_counts_until_settled(backend: Backend) {
             store_sample_plan(store).await,
             store_sample_plan(store).await,
         );
-        assert_eq!(model_usage(store, plan).await, ModelSpend::default());
+        assert_eq!(model_totals(store, plan).await, ModelTotals::default());
         let call = begin(store, &model_call(plan)).await.unwrap();
         begin(store, &model_call(plan)).await.unwrap();
         begin(store, &model_call(other)).await.unwrap();
-        let reserved = ModelSpend {
-            tokens: 2000,
-            usd: 0.5,
+        let reserved = ModelTotals {
+            estimated_tokens: 2000,
+            estimated_usd: 0.5,
+            ..ModelTotals::default()
         };
-        assert_eq!(model_usage(store, plan).await, reserved);
+        assert_eq!(model_totals(store, plan).await, reserved);
         end(store, call.call.id, call_end(ModelCallState::Answered))
             .await
             .unwrap();
-        let settled = ModelSpend {
-            tokens: 1015,
-            usd: 0.375,
+        let settled = ModelTotals {
+            reported: Usage {
+                input_tokens: 10,
+                output_tokens: 5,
+                cached_tokens: 3,
+                cache_written_tokens: 0,
+            },
+            reported_usd: 0.125,
+            estimated_tokens: 1000,
+            estimated_usd: 0.25,
+            ..ModelTotals::default()
         };
-        assert_eq!(model_usage(store, plan).await, settled);
+        assert_eq!(model_totals(store, plan).await, settled);
+        let counted = ModelSpend {
+            tokens: 1015,
+            usd: Some(0.375),
+        };
+        assert_eq!(settled.counted(), counted);
+    });
+}
+
+/// Ends of model calls, each with whether its price is known.
+fn priced_and_unpriced_ends() -> Vec<(ModelCallEnd, bool)> {
+    let reported = call_end(ModelCallState::Answered);
+    let refused = ModelCallEnd {
+        usage: Usage::default(),
+        spent: ModelSpend {
+            tokens: 0,
+            usd: Some(0.0),
+        },
+        ..call_end(ModelCallState::Failed)
+    };
+    let broken = ModelCallEnd {
+        is_estimate: true,
+        ..call_end(ModelCallState::Failed)
+    };
+    let unpriced = |end: &ModelCallEnd| ModelCallEnd {
+        spent: ModelSpend {
+            usd: None,
+            ..end.spent
+        },
+        ..end.clone()
+    };
+    vec![
+        (reported.clone(), true),
+        (refused.clone(), true),
+        (broken.clone(), true),
+        (unpriced(&refused), false),
+        (unpriced(&reported), false),
+        (unpriced(&broken), false),
+    ]
+}
+
+fn reported_and_estimated_usage_are_added_up_apart(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let store = &opened.store;
+        let plan = store_sample_plan(store).await;
+        let mut wanted = ModelTotals::default();
+        for (ended, is_priced) in priced_and_unpriced_ends() {
+            let reserved = ModelSpend {
+                tokens: 1000,
+                usd: is_priced.then_some(0.25),
+            };
+            let call = NewModelCall {
+                reserved,
+                ..model_call(plan)
+            };
+            let call = begin(store, &call).await.unwrap();
+            end(store, call.call.id, ended.clone()).await.unwrap();
+            let (tokens, usd) = (ended.spent.tokens, ended.spent.usd.unwrap_or(0.0));
+            if ended.is_estimate {
+                wanted.estimated_tokens += tokens;
+                wanted.estimated_usd += usd;
+                wanted.has_unpriced_estimate |= !is_priced;
+            } else {
+                wanted.reported.input_tokens += ended.usage.input_tokens;
+                wanted.reported.output_tokens += ended.usage.output_tokens;
+                wanted.reported.cached_tokens += ended.usage.cached_tokens;
+                wanted.reported_usd += usd;
+                // What cost nothing has no price to know.
+                wanted.has_unpriced_usage |= !is_priced && tokens > 0;
+            }
+            assert_eq!(model_totals(store, plan).await, wanted, "{ended:?}");
+        }
+        assert_eq!(wanted.counted().tokens, 60);
     });
 }
 
@@ -272,7 +359,7 @@ fn a_rollback_undoes_later_model_calls(backend: Backend) {
         })
         .await;
         assert_eq!(newest.map(|it| it.number), Some(1));
-        let paid = model_usage(store, plan).await;
+        let paid = model_totals(store, plan).await.counted();
         assert_eq!(paid.tokens, 45, "what was paid stays paid");
         write(store, move |tx| tx.redo(plan, by)).await;
         assert_eq!(standing(&model_calls(store, plan).await), [1, 2, 3]);

@@ -6,7 +6,9 @@ use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange}
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{ChangesetId, CheckpointId, PlanId, SandboxId};
 use cleveragents_domain::model::Usage;
-use cleveragents_domain::model_call::{ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend};
+use cleveragents_domain::model_call::{
+    ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, ModelTotals,
+};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::{Approver, StrategyRecord};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
@@ -42,6 +44,7 @@ struct StoredPlanWork {
     calls: Vec<ToolCallRecord>,
     unfinished: Vec<ToolCallRecord>,
     model_calls: Vec<ModelCallRecord>,
+    model_totals: ModelTotals,
     checkpoints: Vec<Checkpoint>,
     strategy: Option<StrategyRecord>,
     validations: Option<ValidationSummary>,
@@ -63,6 +66,7 @@ impl StoredPlanWork {
                 calls: tx.tool_calls_after(plan, 0, u32::MAX)?,
                 unfinished: tx.unfinished_tool_calls(plan)?,
                 model_calls: tx.model_calls_after(plan, 0, u32::MAX)?,
+                model_totals: tx.model_totals(plan)?,
                 checkpoints: tx.checkpoints_of(plan)?,
                 strategy: tx.newest_strategy(plan)?,
                 validations: tx.newest_validation_run(plan, 3)?,
@@ -120,11 +124,15 @@ fn insert_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<ChangesetId> {
             let end = ModelCallEnd {
                 state,
                 answer: Some("e".repeat(64)),
-                usage: Usage::default(),
+                usage: Usage {
+                    input_tokens: 7,
+                    ..Usage::default()
+                },
                 spent: ModelSpend {
                     tokens: 7,
-                    usd: 0.5,
+                    usd: Some(0.5),
                 },
+                is_estimate: false,
                 error: Some("nur halb \0".to_owned()),
             };
             tx.end_model_call(call.call.id, &end)?;

@@ -258,6 +258,7 @@ impl ExecutingFixture {
                 concurrency: 4,
                 parallel_validations: 1,
                 network: Network::Deny,
+                reserved_answer_tokens: 8192,
                 retry: RetryPolicy::default(),
             },
         })

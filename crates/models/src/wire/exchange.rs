@@ -73,7 +73,8 @@ async fn next_delta(
             },
             ExchangeState::Reading(mut incoming) => match incoming.next().await {
                 Some(Ok(delta)) => return Some((Ok(delta), ExchangeState::Reading(incoming))),
-                Some(Err(fault)) => {
+                Some(Err(mut fault)) => {
+                    fault.answer_began = !incoming.reader.is_refused();
                     let error = incoming.reporter.error(fault);
                     return Some((Err(error), ExchangeState::Ended));
                 }
@@ -149,6 +150,8 @@ impl IncomingAnswer {
             kind,
             message,
             retry_after,
+            // A document with status 200 may be the whole answer.
+            answer_began: status.is_success(),
         }))
     }
 

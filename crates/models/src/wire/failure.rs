@@ -16,14 +16,18 @@ pub(crate) struct ModelFault {
     pub(crate) kind: ModelErrorKind,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
+    /// Whether the provider had begun to answer.
+    pub(crate) answer_began: bool,
 }
 
 impl ModelFault {
+    /// A failure before the provider began to answer.
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
             retry_after: None,
+            answer_began: false,
         }
     }
 }
@@ -44,6 +48,7 @@ impl ErrorReporter {
             // Truncated only after redaction: half a key at the end would not be recognised.
             message: truncate_message(&self.secrets.iter().fold(message, clean)),
             retry_after: fault.retry_after,
+            answer_began: fault.answer_began,
         }
     }
 }

@@ -35,6 +35,16 @@ pub(crate) struct AnswerReader {
     decoder: Box<dyn Decoder>,
     answer: AnswerAssembler,
     bytes: usize,
+    opening: StreamOpening,
+}
+
+/// What the first event of a stream was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamOpening {
+    NoEvent,
+    Answer,
+    /// The provider's report of an error.
+    Refusal,
 }
 
 impl AnswerReader {
@@ -44,6 +54,7 @@ impl AnswerReader {
             decoder,
             answer,
             bytes: 0,
+            opening: StreamOpening::NoEvent,
         }
     }
 
@@ -54,6 +65,11 @@ impl AnswerReader {
     /// Returns whether everything was read.
     pub(crate) fn has_ended(&self) -> bool {
         self.answer.has_ended()
+    }
+
+    /// Returns whether the stream began with an error of the provider, so that there is no answer.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.opening == StreamOpening::Refusal
     }
 
     /// Consumes the next chunk of the stream.
@@ -88,7 +104,14 @@ impl AnswerReader {
         if self.answer.has_ended() {
             return Ok(());
         }
-        match self.decoder.decode(event, &mut self.answer)? {
+        let decoded = self.decoder.decode(event, &mut self.answer);
+        if self.opening == StreamOpening::NoEvent {
+            self.opening = match &decoded {
+                Err(fault) if fault.kind != ModelErrorKind::Malformed => StreamOpening::Refusal,
+                _ => StreamOpening::Answer,
+            };
+        }
+        match decoded? {
             DecodeProgress::More => Ok(()),
             DecodeProgress::Done => self.answer.end_stream(),
         }

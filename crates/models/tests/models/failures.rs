@@ -106,6 +106,7 @@ async fn every_status_reports_the_servers_message_without_the_key() {
                 .contains("retry-after")
                 .then_some(Duration::from_secs(7));
             assert_eq!(error.retry_after, retry_after);
+            assert_eq!(error.answer_began, status.starts_with("200"), "{status}");
         }
     }
 }
@@ -144,12 +145,37 @@ async fn a_stream_that_ends_too_soon_is_truncated() {
         error.message,
         "test: its stream ended before the answer did"
     );
+    assert!(error.answer_began);
+}
+
+#[tokio::test]
+async fn an_error_at_the_start_of_a_stream_is_no_answer() {
+    let openai = "data: {\"error\":{\"message\":\"slow down\",\"code\":429}}\n\n";
+    let anthropic = "event: error\ndata: {\"type\":\"error\",\"error\":\
+                     {\"type\":\"overloaded_error\",\"message\":\"slow down\"}}\n\n";
+    for (kind, event) in [
+        (ProviderKind::OpenAi, openai),
+        (ProviderKind::Anthropic, anthropic),
+    ] {
+        let event = || ServerAction::Send(event.as_bytes().to_vec());
+        let (_, error) = expect_failure(kind, vec![stream_head(), event()]).await;
+        assert!(error.message.contains("slow down"), "{error}");
+        assert!(!error.answer_began, "{error}");
+    }
+    let event = ServerAction::Send(openai.as_bytes().to_vec());
+    let parts = vec![stream_head(), chunk("Hel"), event];
+    let (_, error) = expect_failure(ProviderKind::OpenAi, parts).await;
+    assert!(error.answer_began, "{error}");
+    let event = ServerAction::Send(b"data: {not JSON\n\n".to_vec());
+    let (_, error) = expect_failure(ProviderKind::OpenAi, vec![stream_head(), event]).await;
+    assert!(error.answer_began, "it answered with something: {error}");
 }
 
 #[tokio::test]
 async fn a_broken_connection_is_a_network_error() {
     let (_, error) = expect_failure(ProviderKind::OpenAi, vec![ServerAction::Reset]).await;
     assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
+    assert!(!error.answer_began, "{error}");
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
@@ -167,6 +193,7 @@ async fn a_broken_connection_is_a_network_error() {
         error.message.starts_with("test: the connection broke ("),
         "{error}"
     );
+    assert!(error.answer_began, "{error}");
 }
 
 #[tokio::test]
@@ -178,6 +205,7 @@ async fn an_unreachable_server_is_a_network_error_without_address() {
     let (_, error) = collect_response(&*model, &user_request("hi")).await;
     let error = error.unwrap();
     assert_eq!(error.kind, ModelErrorKind::Network);
+    assert!(!error.answer_began);
     assert!(
         error.message.starts_with("test: it cannot be reached ("),
         "{error}"
@@ -216,6 +244,7 @@ async fn a_silent_or_stalled_server_times_out() {
             (text, ModelErrorKind::Timeout)
         );
         assert_eq!(error.message, said);
+        assert_eq!(error.answer_began, !said.contains("did not answer"));
     }
 }
 

@@ -258,10 +258,9 @@ pub(super) const TABLES: &[Table] = &[
             "undone_by",
         ],
     ),
-    table(
-        "model_calls",
-        1,
-        &[
+    Table {
+        name: "model_calls",
+        columns: &[
             "id",
             "plan_id",
             "number",
@@ -277,8 +276,15 @@ pub(super) const TABLES: &[Table] = &[
             "started_at",
             "finished_at",
             "undone_by",
+            "input_tokens",
+            "output_tokens",
+            "cached_tokens",
+            "is_estimate",
+            "is_priced",
         ],
-    ),
+        key_columns: 1,
+        added_columns: 5,
+    },
     table(
         "checkpoints",
         1,

@@ -21,8 +21,9 @@ const PAGE: i64 = 500;
 pub(crate) fn backfill_rows(session: &mut StoreSession<'_>, from: i64) -> Result<()> {
     // Schema 1 lacks these columns; from 2 on every writer fills them.
     if from == 1 {
-        for_each_body(session, "actions", backfill_action)?;
-        for_each_body(session, "plans", backfill_plan)?;
+        let created = "body, created_at";
+        for_each_body(session, "actions", created, backfill_action)?;
+        for_each_body(session, "plans", created, backfill_plan)?;
     }
     if from < 4 {
         session.execute(
@@ -30,6 +31,10 @@ pub(crate) fn backfill_rows(session: &mut StoreSession<'_>, from: i64) -> Result
              (SELECT plans.state FROM plans WHERE plans.id = plan_projects.plan_id)",
             &[],
         )?;
+    }
+    if (7..10).contains(&from) {
+        let ended = "coalesce(ended, '{}')";
+        for_each_body(session, "model_calls", ended, backfill_model_call)?;
     }
     if from < UNAPPLIED_PLANS {
         backfill_unapplied_plans(session)?;
@@ -107,14 +112,14 @@ fn new_event(payload: &impl EventPayload) -> Result<NewEvent> {
     NewEvent::of("migration", payload).map_err(StoreError::internal)
 }
 
-/// Visits `table` in pages: id, body and creation time of each row.
+/// Visits `table` in pages: id, then `columns`, of which the first is a JSON body.
 fn for_each_body(
     session: &mut StoreSession<'_>,
     table: &str,
+    columns: &str,
     backfill: fn(&mut StoreSession<'_>, &str, &Json, &SqlRow) -> Result<()>,
 ) -> Result<()> {
-    let sql =
-        format!("SELECT id, body, created_at FROM {table} WHERE id > ?1 ORDER BY id LIMIT {PAGE}");
+    let sql = format!("SELECT id, {columns} FROM {table} WHERE id > ?1 ORDER BY id LIMIT {PAGE}");
     let mut last = String::new();
     loop {
         let rows = session.query(&sql, params![&last])?;
@@ -162,5 +167,31 @@ fn backfill_plan(
             params![id, project, row.integer(2)?],
         )?;
     }
+    Ok(())
+}
+
+/// Schema 9 has the usage of a call only in its body. Spending beyond that usage was an estimate,
+/// and it does not tell an unknown price from a price of 0: both become unknown.
+fn backfill_model_call(
+    session: &mut StoreSession<'_>,
+    id: &str,
+    ended: &Json,
+    _row: &SqlRow,
+) -> Result<()> {
+    let usage = |key: &str| ended["usage"][key].as_i64().unwrap_or(0);
+    let (input, output) = (usage("input_tokens"), usage("output_tokens"));
+    let is_reported = ended["spent"]["tokens"].as_i64() == Some(input + output);
+    session.execute(
+        "UPDATE model_calls SET input_tokens = ?2, output_tokens = ?3, cached_tokens = ?4, \
+         is_estimate = ?5, is_priced = CASE WHEN tokens > 0 AND usd = 0 THEN 0 ELSE 1 END \
+         WHERE id = ?1",
+        params![
+            id,
+            input,
+            output,
+            usage("cached_tokens"),
+            i64::from(!is_reported)
+        ],
+    )?;
     Ok(())
 }

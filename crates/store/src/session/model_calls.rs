@@ -3,8 +3,9 @@
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
+use cleveragents_domain::model::Usage;
 use cleveragents_domain::model_call::{
-    ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, ModelTotals, NewModelCall,
 };
 use cleveragents_ports::{Entity, ModelCalls, Result, StoreError, UniqueKey};
 
@@ -13,6 +14,11 @@ use super::rows::{decode_entity, decode_optional_entity, not_found_error, to_jso
 use crate::value::{Param, SqlRow, params};
 
 const COLUMNS: &str = "body, number, ordinal, state, ended, started_at, finished_at, undone_by";
+
+const MODEL_TOTALS: &str = "SELECT is_estimate, is_priced, \
+     CAST(sum(input_tokens) AS BIGINT), CAST(sum(output_tokens) AS BIGINT), \
+     CAST(sum(cached_tokens) AS BIGINT), CAST(sum(tokens) AS BIGINT), sum(usd) \
+     FROM model_calls WHERE plan_id = ?1 GROUP BY is_estimate, is_priced";
 
 /// A call has two versions: started and ended.
 const STARTED_VERSION: i64 = 1;
@@ -23,11 +29,11 @@ impl ModelCalls for StoreSession<'_> {
         self.lock_plan_stream(call.plan_id)?;
         let sql = format!(
             "INSERT INTO model_calls (id, plan_id, number, actor, ordinal, conversation, \
-             after_call, state, body, tokens, usd, started_at) VALUES (?1, ?2, \
+             after_call, state, body, tokens, usd, is_priced, started_at) VALUES (?1, ?2, \
              (SELECT coalesce(max(number), 0) + 1 FROM model_calls WHERE plan_id = ?2), ?3, \
              (SELECT coalesce(max(ordinal) + 1, 0) FROM model_calls \
               WHERE plan_id = ?2 AND actor = ?3), \
-             ?4, ?5, ?6, ?7, ?8, ?9, now_micros()) ON CONFLICT (id) DO NOTHING RETURNING {COLUMNS}"
+             ?4, ?5, ?6, ?7, ?8, ?9, ?10, now_micros()) ON CONFLICT (id) DO NOTHING RETURNING {COLUMNS}"
         );
         let row = self.find(
             &sql,
@@ -39,8 +45,9 @@ impl ModelCalls for StoreSession<'_> {
                 Param::from(call.after_call),
                 Param::from(ModelCallState::Asked.as_str()),
                 Param::from(to_json_body(call)?),
-                Param::from(token_count(call.reserved)?),
-                Param::Real(call.reserved.usd),
+                Param::from(token_count(call.reserved.tokens)?),
+                Param::Real(call.reserved.usd.unwrap_or(0.0)),
+                Param::from(i64::from(call.reserved.usd.is_some())),
             ],
         )?;
         match row {
@@ -56,7 +63,8 @@ impl ModelCalls for StoreSession<'_> {
     fn end_model_call(&mut self, id: ModelCallId, end: &ModelCallEnd) -> Result<ModelCallRecord> {
         let sql = format!(
             "UPDATE model_calls SET state = ?2, ended = ?3, tokens = ?4, usd = ?5, \
-             finished_at = now_micros() WHERE id = ?1 AND state = ?6 RETURNING {COLUMNS}"
+             input_tokens = ?6, output_tokens = ?7, cached_tokens = ?8, is_estimate = ?9, \
+             finished_at = now_micros() WHERE id = ?1 AND state = ?10 RETURNING {COLUMNS}"
         );
         let row = self.find(
             &sql,
@@ -64,8 +72,12 @@ impl ModelCalls for StoreSession<'_> {
                 Param::from(id.to_string()),
                 Param::from(end.state.as_str()),
                 Param::from(to_json_body(end)?),
-                Param::from(token_count(end.spent)?),
-                Param::Real(end.spent.usd),
+                Param::from(token_count(end.spent.tokens)?),
+                Param::Real(end.spent.usd.unwrap_or(0.0)),
+                Param::from(token_count(end.usage.input_tokens)?),
+                Param::from(token_count(end.usage.output_tokens)?),
+                Param::from(token_count(end.usage.cached_tokens)?),
+                Param::from(i64::from(end.is_estimate)),
                 Param::from(ModelCallState::Asked.as_str()),
             ],
         )?;
@@ -125,19 +137,12 @@ impl ModelCalls for StoreSession<'_> {
         rows.iter().map(model_call_from_row).collect()
     }
 
-    fn model_spend(&mut self, plan: PlanId) -> Result<ModelSpend> {
-        let row = self.find(
-            "SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT), coalesce(sum(usd), 0.0) \
-             FROM model_calls WHERE plan_id = ?1",
-            params![plan.to_string()],
-        )?;
-        let Some(row) = row else {
-            return Ok(ModelSpend::default());
-        };
-        Ok(ModelSpend {
-            tokens: u64::try_from(row.integer(0)?).map_err(StoreError::internal)?,
-            usd: row.real(1)?,
-        })
+    fn model_totals(&mut self, plan: PlanId) -> Result<ModelTotals> {
+        let mut totals = ModelTotals::default();
+        for row in self.query(MODEL_TOTALS, params![plan.to_string()])? {
+            add_totals(&mut totals, &row)?;
+        }
+        Ok(totals)
     }
 
     fn undo_model_calls(
@@ -155,26 +160,53 @@ impl ModelCalls for StoreSession<'_> {
     }
 }
 
-fn token_count(spent: ModelSpend) -> Result<i64> {
-    i64::try_from(spent.tokens).map_err(StoreError::internal)
+fn token_count(tokens: u64) -> Result<i64> {
+    i64::try_from(tokens).map_err(StoreError::internal)
+}
+
+/// Adds a row of [`MODEL_TOTALS`].
+fn add_totals(totals: &mut ModelTotals, row: &SqlRow) -> Result<()> {
+    let count = |column| u64::try_from(row.integer(column)?).map_err(StoreError::internal);
+    let (is_estimate, is_priced) = (row.integer(0)? == 1, row.integer(1)? == 1);
+    let (tokens, usd) = (count(5)?, row.real(6)?);
+    // A failed attempt without usage costs nothing at any price.
+    let is_unpriced = !is_priced && tokens > 0;
+    if is_estimate {
+        totals.estimated_tokens += tokens;
+        totals.estimated_usd += usd;
+        totals.has_unpriced_estimate |= is_unpriced;
+    } else {
+        totals.reported.input_tokens += count(2)?;
+        totals.reported.output_tokens += count(3)?;
+        totals.reported.cached_tokens += count(4)?;
+        totals.reported_usd += usd;
+        totals.has_unpriced_usage |= is_unpriced;
+    }
+    Ok(())
 }
 
 fn model_call_from_row(row: &SqlRow) -> Result<ModelCallRecord> {
     let call: NewModelCall = decode_entity(row, 0)?;
     let ended: Option<ModelCallEnd> = decode_optional_entity(row, 4)?;
-    let (answer, usage, spent, error) = match ended {
-        Some(end) => (end.answer, end.usage, end.spent, end.error),
-        None => (None, Default::default(), call.reserved, None),
-    };
+    // A call that has not ended counts as its reservation.
+    let end = ended.unwrap_or_else(|| ModelCallEnd {
+        state: ModelCallState::Asked,
+        answer: None,
+        usage: Usage::default(),
+        spent: call.reserved,
+        is_estimate: true,
+        error: None,
+    });
     Ok(ModelCallRecord {
         call,
         number: row.integer(1)?,
         ordinal: u64::try_from(row.integer(2)?).map_err(StoreError::internal)?,
         state: row.parsed(3)?,
-        answer,
-        usage,
-        spent,
-        error,
+        answer: end.answer,
+        usage: end.usage,
+        spent: end.spent,
+        is_estimate: end.is_estimate,
+        error: end.error,
         started_at: row.time(5)?,
         finished_at: row.optional_integer(6)?.map(Timestamp::from_micros),
         undone_by: row.optional_parsed(7)?,

@@ -7,6 +7,7 @@ use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::execute::ExecutedPlan;
 
 use super::apply::applied_view;
+use super::cost::cost_rows;
 use super::progress::{PlanProgress, run_work, sandbox_rows};
 use super::view::summary_cell;
 use crate::argument_types::{PLAN_HELP, PlanArgument};
@@ -88,6 +89,7 @@ fn executed_view(executed: &ExecutedPlan) -> OutputView {
     if let Some(summary) = &executed.strategy_summary.summary {
         rows.insert(3, ("strategy", summary.clone().into()));
     }
+    rows.extend(cost_rows(&executed.cost));
     let view = OutputView::new().panel("Plan", rows);
     if executed.sandboxes.is_empty() {
         return view;

@@ -5,6 +5,7 @@ use cleveragents_api::plan::PlanStatus;
 use cleveragents_api::plan::status::{PhaseStatus, PlanStatusAnswer, PlanStop};
 use cleveragents_domain::PlanState;
 
+use super::cost::cost_rows;
 use super::view::summary_cell;
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
@@ -37,6 +38,10 @@ fn view(status: &PlanStatusAnswer) -> OutputView {
     view = view.panel("Timing", timing(status));
     if !status.execution.sandboxes.is_empty() {
         view = view.panel("Execution", execution(status));
+    }
+    let cost = cost_rows(&status.cost);
+    if !cost.is_empty() {
+        view = view.panel("Cost", cost);
     }
     match &status.error {
         Some(stop) => view.panel("Why it stopped", stop_rows(stop)),

@@ -13,7 +13,7 @@ use crate::model::{FinishReason, ModelChoice, Usage};
 use crate::model_call::ModelSpend;
 use crate::name::NamespacedName;
 
-/// A model request was started and its maximum cost reserved.
+/// A model request was started and its cost reserved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelAsked {
     pub model_call_id: ModelCallId,
@@ -33,7 +33,7 @@ pub struct ModelAsked {
     pub attempt: Option<u32>,
     /// The blob that holds the request.
     pub request: String,
-    /// The maximum that the request of a plan may spend.
+    /// What the request of a plan and an answer of usual length may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<ModelSpend>,
 }
@@ -78,7 +78,7 @@ pub struct ModelAnswered {
 }
 
 /// A model request failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelFailed {
     pub model_call_id: ModelCallId,
     /// Position among the plan's model calls.
@@ -88,6 +88,9 @@ pub struct ModelFailed {
     pub turn: Option<u32>,
     pub category: ErrorCategory,
     pub error: String,
+    /// What the attempt of a plan cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<ModelSpend>,
     /// The delay before the next attempt of a plan; `Some(None)` if there is none.
     #[serde(
         default,
@@ -97,7 +100,7 @@ pub struct ModelFailed {
     pub retry_in_ms: Option<Option<u64>>,
 }
 
-/// The owner died during a model request; the reserved cost counts as spent.
+/// The owner stopped or died during a model request; what it may have spent is an estimate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelInterrupted {
     pub model_call_id: ModelCallId,
@@ -110,7 +113,7 @@ pub struct ModelInterrupted {
 pub struct BudgetWarning {
     pub limit: Budget,
     pub used: ModelSpend,
-    /// Maximum spending of the next request.
+    /// Reservation of the next request.
     pub reserved: ModelSpend,
 }
 
@@ -119,7 +122,7 @@ pub struct BudgetWarning {
 pub struct BudgetExceeded {
     pub limit: Budget,
     pub used: ModelSpend,
-    /// Possible spending of the refused request.
+    /// Reservation of the refused request.
     pub wanted: ModelSpend,
     pub model: String,
 }

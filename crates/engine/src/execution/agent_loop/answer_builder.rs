@@ -55,19 +55,29 @@ impl ModelAnswerBuilder {
         Ok(())
     }
 
-    /// Returns the answer. Fails if it is incomplete.
-    pub(super) fn finish(self) -> Result<ModelAnswer, ModelError> {
+    pub(super) fn into_answer(self) -> ModelAnswer {
+        self.answer
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Fails if the answer is incomplete or withheld.
+    pub(super) fn check(&self) -> Result<(), ModelError> {
         match (self.finished, self.answer.finish) {
             (true, FinishReason::Refused) => Err(ModelError {
                 kind: ModelErrorKind::InvalidRequest,
                 message: "the provider withheld the answer".to_owned(),
                 retry_after: None,
+                answer_began: true,
             }),
-            (true, _) => Ok(self.answer),
+            (true, _) => Ok(()),
             (false, _) => Err(ModelError {
                 kind: ModelErrorKind::Truncated,
                 message: "the answer ended before it was complete".to_owned(),
                 retry_after: None,
+                answer_began: true,
             }),
         }
     }
@@ -94,6 +104,7 @@ fn malformed(message: String) -> ModelError {
         kind: ModelErrorKind::Malformed,
         message,
         retry_after: None,
+        answer_began: true,
     }
 }
 
@@ -134,7 +145,8 @@ mod tests {
         for delta in deltas {
             builder.push(delta).unwrap();
         }
-        let answer = builder.finish().unwrap();
+        builder.check().unwrap();
+        let answer = builder.into_answer();
         assert_eq!(answer.text, "Let me look");
         let calls: Vec<(&str, &str)> = answer
             .tool_calls
@@ -151,7 +163,7 @@ mod tests {
         builder
             .push(Delta::Finished(FinishReason::Refused))
             .unwrap();
-        let error = builder.finish().unwrap_err();
+        let error = builder.check().unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::InvalidRequest);
     }
 
@@ -160,7 +172,7 @@ mod tests {
         let mut builder = ModelAnswerBuilder::default();
         builder.push(Delta::Text("Let".to_owned())).unwrap();
         assert_eq!(builder.partial().text, "Let");
-        let error = builder.finish().unwrap_err();
+        let error = builder.check().unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Truncated);
     }
 

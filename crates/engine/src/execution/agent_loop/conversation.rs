@@ -162,6 +162,8 @@ pub(super) struct Conversation {
     pub(super) key: ConversationKey,
     /// Number of answers so far.
     pub(super) turn: u32,
+    /// The actor's options. The request has the same, but perhaps a lower limit of the answer.
+    pub(super) options: ModelOptions,
     request: ModelRequest,
     weights: Vec<u64>,
     /// Token count of the tool definitions.
@@ -207,12 +209,13 @@ impl Conversation {
             messages: Vec::new(),
             tools,
             tool_choice: ToolChoice::Required,
-            options,
+            options: options.clone(),
             output_schema: None,
         };
         let mut conversation = Self {
             key,
             turn: 0,
+            options,
             tools_weight: model.count_tokens(&request),
             request,
             weights: Vec::new(),
@@ -254,8 +257,14 @@ impl Conversation {
         (resumed, saved.answer)
     }
 
-    pub(super) fn request(&self) -> &ModelRequest {
+    /// Returns the request, with an answer of at most `answer_limit` tokens.
+    pub(super) fn request(&mut self, answer_limit: Option<u64>) -> &ModelRequest {
+        self.request.options.max_tokens = answer_limit.or(self.options.max_tokens);
         &self.request
+    }
+
+    pub(super) fn messages(&self) -> &[ModelMessage] {
+        &self.request.messages
     }
 
     /// Returns an upper bound of its token count.
@@ -278,18 +287,11 @@ impl Conversation {
         model: &dyn Model,
     ) -> Vec<RequestedToolCall> {
         self.turn += 1;
-        let turn = self.turn;
-        let calls: Vec<RequestedToolCall> = answer
-            .tool_calls
-            .iter()
-            .zip(1..)
-            .map(|(call, slot)| RequestedToolCall {
-                place: ToolCallPosition { turn, slot },
-                // A model may invent any tool name, so mask secrets in it.
-                tool: self.secrets.mask(&call.tool).into_owned(),
-                arguments: call.arguments.clone(),
-            })
-            .collect();
+        let mut calls = requested_calls(answer, self.turn);
+        for call in &mut calls {
+            // A model may invent any tool name, so mask secrets in it.
+            call.tool = self.secrets.mask(&call.tool).into_owned();
+        }
         let message = ModelMessage::Assistant {
             text: answer.text.clone(),
             tool_calls: calls.clone(),
@@ -344,7 +346,7 @@ impl Conversation {
                 .await?
                 .to_string(),
             tool_choice: self.request.tool_choice,
-            options: self.request.options.clone(),
+            options: self.options.clone(),
             output_schema: self.request.output_schema.clone(),
             pinned: self.pinned,
         };
@@ -407,7 +409,18 @@ fn mask_message(message: ModelMessage, secrets: &Secrets) -> ModelMessage {
     }
 }
 
-fn count_tokens(message: &ModelMessage, model: &dyn Model) -> u64 {
+/// Returns the calls of an answer with their positions in the conversation.
+pub(super) fn requested_calls(answer: &ModelAnswer, turn: u32) -> Vec<RequestedToolCall> {
+    let numbered = answer.tool_calls.iter().zip(1..);
+    let calls = numbered.map(|(call, slot)| RequestedToolCall {
+        place: ToolCallPosition { turn, slot },
+        tool: call.tool.clone(),
+        arguments: call.arguments.clone(),
+    });
+    calls.collect()
+}
+
+pub(super) fn count_tokens(message: &ModelMessage, model: &dyn Model) -> u64 {
     model.count_tokens(&ModelRequest {
         messages: vec![message.clone()],
         tools: Vec::new(),

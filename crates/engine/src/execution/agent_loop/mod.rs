@@ -9,6 +9,7 @@
 mod answer_builder;
 mod budget;
 mod calls;
+mod charge;
 mod compaction;
 mod conversation;
 mod model_call;
@@ -28,7 +29,7 @@ use serde_json::Value;
 
 pub(crate) use conversation::request_items;
 pub(in crate::execution) use prompt::{Guidance, InstructionText, PromptContext, opening_messages};
-pub(in crate::execution) use recording::interrupt_model_call;
+pub(in crate::execution) use recording::abandon_model_call;
 
 use self::budget::budget;
 use self::conversation::{Conversation, ConversationOpening};

@@ -1,17 +1,18 @@
-//! Calls a model: reserve the maximum cost, send the request, record the outcome. Transient errors
+//! Calls a model: reserve what it may cost, send the request, record the outcome. Transient errors
 //! are retried, and each attempt is recorded separately.
 
 use std::time::Duration;
 
 use cleveragents_domain::event::payloads::ConversationCompacted;
-use cleveragents_domain::model::{ModelAnswer, Usage};
-use cleveragents_domain::model_call::{ModelCallRecord, ModelSpend};
+use cleveragents_domain::model::ModelAnswer;
+use cleveragents_domain::model_call::ModelCallRecord;
 use cleveragents_domain::progress::Progress;
 use cleveragents_domain::{ErrorCategory, PlanMessage, Timestamp, WaitReason};
 use futures_util::StreamExt;
 
 use super::AgentTurn;
 use super::answer_builder::ModelAnswerBuilder;
+use super::charge::{Charge, Pricing};
 use super::conversation::Conversation;
 use super::recording::{ModelCallAdmission, ModelCallStartError};
 use crate::actors::inquiry::random_fraction;
@@ -35,8 +36,8 @@ pub(super) enum ModelCallOutcome {
 
 enum ModelAttemptOutcome {
     Answered(ModelAnswer),
-    Failed(ModelError, Usage),
-    Stopped(StopReason),
+    Failed(ModelError, Charge),
+    Stopped(StopReason, Charge),
 }
 
 impl EngineServices {
@@ -70,7 +71,7 @@ impl AgentTurn<'_> {
                 None => {}
             }
             let staged = self.conversation.stage(&self.run.services.store).await?;
-            // Durable before the request is sent (law 9), with its maximum cost.
+            // Durable before the request is sent (law 9), with what it may cost.
             let record = match self.begin(&staged, &included).await {
                 Ok(ModelCallAdmission::Go(record)) => *record,
                 Ok(ModelCallAdmission::Budget(reason)) => {
@@ -96,17 +97,18 @@ impl AgentTurn<'_> {
                     self.record_answer(&record, &answer).await?;
                     return Ok(ModelCallOutcome::Answer(answer));
                 }
-                ModelAttemptOutcome::Stopped(StopReason::LeaseLost) => {
+                ModelAttemptOutcome::Stopped(StopReason::LeaseLost, _) => {
                     // An owner that lost its lease must not write.
                     return Err(ExecutionError::Stopped(StopReason::LeaseLost));
                 }
-                ModelAttemptOutcome::Stopped(why) => {
-                    self.record_interruption(&record, why.to_string()).await?;
+                ModelAttemptOutcome::Stopped(why, charge) => {
+                    self.record_interruption(&record, why.to_string(), charge)
+                        .await?;
                     return Ok(ModelCallOutcome::End(ActorEnd::Stopped(why)));
                 }
-                ModelAttemptOutcome::Failed(error, usage) => {
+                ModelAttemptOutcome::Failed(error, charge) => {
                     let retry = self.run.services.decide_retry(attempt, &error);
-                    self.record_failure(&record, &error, usage, &retry).await?;
+                    self.record_failure(&record, &error, charge, &retry).await?;
                     if let Some(end) = self.after_failure(attempt, &error, retry).await? {
                         return Ok(ModelCallOutcome::End(end));
                     }
@@ -203,9 +205,8 @@ impl AgentTurn<'_> {
     }
 
     async fn attempt(&mut self, record: &ModelCallRecord) -> Result<ModelAttemptOutcome> {
-        let mut stream = self
-            .model
-            .stream(self.conversation.request(), record.ordinal);
+        let request = self.conversation.request(record.call.answer_limit);
+        let mut stream = self.model.stream(request, record.ordinal);
         let mut builder = ModelAnswerBuilder::default();
         let mut masker = self.run.services.secrets.stream_masker();
         let mut stop = self.run.stop.clone();
@@ -215,7 +216,8 @@ impl AgentTurn<'_> {
                 biased;
                 why = stop.wait_for(Option::is_some) => {
                     let why = stop_reason(why.ok().and_then(|why| *why));
-                    return Ok(ModelAttemptOutcome::Stopped(why));
+                    let charge = Pricing::new(self).estimate_charge(builder.partial());
+                    return Ok(ModelAttemptOutcome::Stopped(why, charge));
                 }
                 part = stream.next() => part,
             };
@@ -235,17 +237,16 @@ impl AgentTurn<'_> {
         // Closes the connection and returns the permit before the answer is recorded.
         drop(stream);
         report_text(self.run, masker.finish());
-        let usage = builder.partial().usage;
         let now = self.run.services.clock.now();
         let permit = self.permit.take();
-        Ok(match failed.map_or_else(|| builder.finish(), Err) {
-            Ok(answer) => {
+        Ok(match failed.or_else(|| builder.check().err()) {
+            None => {
                 if let Some(permit) = permit {
                     permit.record_success(now);
                 }
-                ModelAttemptOutcome::Answered(answer)
+                ModelAttemptOutcome::Answered(builder.into_answer())
             }
-            Err(mut error) => {
+            Some(mut error) => {
                 if let Some(permit) = permit
                     && error.kind.is_transient()
                 {
@@ -253,7 +254,8 @@ impl AgentTurn<'_> {
                 }
                 // A provider may repeat what it was sent. The message is stored and displayed.
                 error.message = self.run.services.secrets.mask(&error.message).into_owned();
-                ModelAttemptOutcome::Failed(error, usage)
+                let charge = Pricing::new(self).failure_charge(&error, &builder);
+                ModelAttemptOutcome::Failed(error, charge)
             }
         })
     }
@@ -286,36 +288,8 @@ async fn pause(run: &PlanRun, delay: Duration) -> Option<StopReason> {
 
 /// Returns the maximum length of the answer, in tokens.
 pub(super) fn max_answer_tokens(conversation: &Conversation, model: &dyn Model) -> u64 {
-    let requested = conversation.request().options.max_tokens;
+    let requested = conversation.options.max_tokens;
     requested.unwrap_or(model.facts().answer_tokens)
-}
-
-/// Returns the maximum cost of an attempt.
-pub(super) fn reservation(conversation: &Conversation, model: &dyn Model) -> ModelSpend {
-    let usage = Usage {
-        input_tokens: conversation.tokens(),
-        output_tokens: max_answer_tokens(conversation, model),
-        ..Usage::default()
-    };
-    // Writing to a provider's cache may cost more than plain input, so reserve the higher
-    // price.
-    let cached = Usage {
-        cache_written_tokens: usage.input_tokens,
-        ..usage
-    };
-    let (plain, cached) = (cost(model, &usage), cost(model, &cached));
-    ModelSpend {
-        usd: plain.usd.max(cached.usd),
-        ..plain
-    }
-}
-
-pub(super) fn cost(model: &dyn Model, usage: &Usage) -> ModelSpend {
-    let price = model.facts().price;
-    ModelSpend {
-        tokens: usage.input_tokens + usage.output_tokens,
-        usd: price.map_or(0.0, |price| price.cost(usage)),
-    }
 }
 
 /// Reports text of the model whose secrets are masked.

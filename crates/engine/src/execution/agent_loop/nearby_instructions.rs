@@ -43,8 +43,7 @@ impl AgentTurn<'_> {
     /// them.
     fn has_instructions(&self, path: &str) -> bool {
         let begins = instructions_title(path);
-        let messages = &self.conversation.request().messages;
-        let before = messages.iter().any(
+        let before = self.conversation.messages().iter().any(
             |it| matches!(it, ModelMessage::User { text } if text.starts_with(begins.as_str())),
         );
         before || self.pending_notes.iter().any(|it| it.starts_with(&begins))

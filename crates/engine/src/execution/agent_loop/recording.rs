@@ -15,14 +15,15 @@ use cleveragents_domain::{Budget, ErrorCategory, MessageKind, NewEvent, PlanMess
 use serde::{Deserialize, Serialize};
 
 use super::AgentTurn;
-use super::budget::{budget, exceeded, warning};
+use super::budget::{Reservation, budget, committed, exceeded, warning};
+use super::charge::{Charge, Pricing};
 use super::conversation::StagedRequest;
-use super::model_call::{cost, max_answer_tokens, reservation};
+use super::model_call::max_answer_tokens;
 use crate::error_history::{NewErrorRecord, record_error};
 use crate::execution::error::{ExecutionError, Result};
 use crate::journal::new_event;
 use crate::retry::RetryDecision;
-use cleveragents_ports::models::{ModelError, ModelErrorKind};
+use cleveragents_ports::models::ModelError;
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Outcome of recording the start of an attempt.
@@ -47,13 +48,21 @@ impl From<StoreError> for ModelCallStartError {
 }
 
 impl AgentTurn<'_> {
-    /// Records the start of the attempt with its maximum cost and the full request.
+    /// Records the start of the attempt with its reservation and the full request.
     pub(super) async fn begin(
         &self,
         staged: &StagedRequest,
         included: &[PlanMessage],
     ) -> std::result::Result<ModelCallAdmission, ModelCallStartError> {
+        let model = &*self.model;
+        let reservation = Reservation::new(
+            model,
+            self.conversation.tokens(),
+            max_answer_tokens(&self.conversation, model),
+            self.run.services.policy.reserved_answer_tokens,
+        );
         let start = ModelCallStart {
+            reservation,
             call: NewModelCall {
                 id: ModelCallId::new(self.run.services.ids.next()),
                 plan_id: self.run.id(),
@@ -62,8 +71,10 @@ impl AgentTurn<'_> {
                 actor: self.actor.clone(),
                 model: self.model.facts().choice.clone(),
                 request: staged.manifest.to_string(),
-                reserved: reservation(&self.conversation, &*self.model),
-                // Set in the transaction, which knows the number of calls so far.
+                reserved: reservation.spend(),
+                // Set in the transaction, which knows what was spent and the number of calls.
+                maximum: ModelSpend::default(),
+                answer_limit: None,
                 after_call: 0,
             },
             staged: staged.clone(),
@@ -91,18 +102,12 @@ impl AgentTurn<'_> {
         let bytes = serde_json::to_vec(&stored).map_err(StoreError::internal)?;
         // Staged before the transaction: hashing a large answer must not hold its locks (law 7).
         let blob = self.run.services.store.stage_blob(bytes).await?;
-        let mut usage = answer.usage;
-        if usage == Usage::default() {
-            // The provider reported no usage, so count the maximum.
-            usage.input_tokens = self.conversation.tokens();
-            usage.output_tokens = max_answer_tokens(&self.conversation, &*self.model);
-        }
         let end = ModelCallEnd {
-            state: ModelCallState::Answered,
             answer: Some(blob.hash.to_string()),
-            usage,
-            spent: cost(&*self.model, &usage),
-            error: None,
+            ..call_end(
+                ModelCallState::Answered,
+                Pricing::new(self).answer_charge(answer),
+            )
         };
         let mask = |tool: &str| self.run.services.secrets.mask(tool).into_owned();
         let calls: Vec<String> = answer.tool_calls.iter().map(|it| mask(&it.tool)).collect();
@@ -122,7 +127,7 @@ impl AgentTurn<'_> {
                     finish,
                     tool_calls: Some(calls.clone()),
                     usage: end.usage,
-                    usd: Some(end.spent.usd),
+                    usd: end.spent.usd,
                     duration_ms: elapsed_ms(&ended),
                 };
                 tx.append(StreamId::Plan(plan), &[new_event(&owner, &payload)?])?;
@@ -135,21 +140,13 @@ impl AgentTurn<'_> {
         &self,
         record: &ModelCallRecord,
         error: &ModelError,
-        usage: Usage,
+        charge: Charge,
         retry: &RetryDecision,
     ) -> Result<()> {
         let category = error.kind.category();
         let end = ModelCallEnd {
-            state: ModelCallState::Failed,
-            answer: None,
-            usage,
-            spent: if may_be_billed(error.kind) {
-                // The provider may charge for output before the failure, so count the reservation.
-                record.spent
-            } else {
-                cost(&*self.model, &usage)
-            },
             error: Some(error.message.clone()),
+            ..call_end(ModelCallState::Failed, charge)
         };
         let retry_in = match retry {
             RetryDecision::After(delay) => u64::try_from(delay.as_millis()).ok(),
@@ -176,6 +173,7 @@ impl AgentTurn<'_> {
                     turn: Some(ended.call.turn),
                     category: new_error.category,
                     error: end.error.clone().unwrap_or_default(),
+                    spent: Some(end.spent),
                     retry_in_ms: Some(retry_in),
                 };
                 tx.append(StreamId::Plan(plan), &[new_event(&owner, &payload)?])?;
@@ -189,12 +187,13 @@ impl AgentTurn<'_> {
         &self,
         record: &ModelCallRecord,
         why: String,
+        charge: Charge,
     ) -> Result<()> {
         let (record, owner) = (record.clone(), self.run.owner_name());
         self.run
             .lease
             .write(self.run.operation("model.interrupt"), move |tx| {
-                interrupt_model_call(tx, &record, &why, &owner)
+                interrupt_model_call(tx, &record, &why, &owner, charge)
             })
             .await
     }
@@ -211,6 +210,7 @@ impl AgentTurn<'_> {
 }
 
 struct ModelCallStart {
+    reservation: Reservation,
     call: NewModelCall,
     staged: StagedRequest,
     /// Sequence numbers of the user messages contained in the request.
@@ -230,7 +230,7 @@ impl ModelCallStart {
         // The plan's lock serialises reservations, so that two calls cannot exceed the budget
         // together.
         tx.plan_for_update(plan)?;
-        let spent = tx.model_spend(plan)?;
+        let spent = committed(&tx.model_totals(plan)?, &tx.unfinished_model_calls(plan)?);
         if let Some(reason) = exceeded(&self.budget, spent, self.call.reserved) {
             self.record_budget_exceeded(tx, &reason, spent)?;
             return Ok(ModelCallAdmission::Budget(reason));
@@ -248,6 +248,8 @@ impl ModelCallStart {
             tx.put_blob(blob, &plan.to_string())?;
         }
         let mut call = self.call.clone();
+        call.answer_limit = self.reservation.answer_limit(&self.budget, spent);
+        call.maximum = self.reservation.maximum(call.answer_limit);
         call.after_call =
             i64::try_from(tx.count_tool_calls(plan, None)?).map_err(StoreError::internal)?;
         let record = tx.begin_model_call(&call)?;
@@ -302,20 +304,33 @@ impl ModelCallStart {
     }
 }
 
-/// Ends a call whose answer will not be read. The reserved cost counts as spent.
-pub(in crate::execution) fn interrupt_model_call(
+/// Ends a call of a dead owner. How much of the answer it received is unknown, so its
+/// reservation counts as spent.
+pub(in crate::execution) fn abandon_model_call(
     tx: &mut dyn Transaction,
     record: &ModelCallRecord,
     why: &str,
     owner: &str,
 ) -> Result<()> {
-    let end = ModelCallEnd {
-        state: ModelCallState::Interrupted,
-        answer: None,
+    let charge = Charge {
         usage: Usage::default(),
-        // The provider may bill a request whose answer was never read.
         spent: record.call.reserved,
+        is_estimate: true,
+    };
+    interrupt_model_call(tx, record, why, owner, charge)
+}
+
+/// Ends a call whose answer will not be read.
+fn interrupt_model_call(
+    tx: &mut dyn Transaction,
+    record: &ModelCallRecord,
+    why: &str,
+    owner: &str,
+    charge: Charge,
+) -> Result<()> {
+    let end = ModelCallEnd {
         error: Some(why.to_owned()),
+        ..call_end(ModelCallState::Interrupted, charge)
     };
     let ended = tx.end_model_call(record.call.id, &end)?;
     let payload = ModelInterrupted {
@@ -328,17 +343,15 @@ pub(in crate::execution) fn interrupt_model_call(
     Ok(())
 }
 
-/// Whether a provider may charge for an attempt that failed this way.
-const fn may_be_billed(kind: ModelErrorKind) -> bool {
-    matches!(
-        kind,
-        // In each of these the provider had the request and may have produced output.
-        ModelErrorKind::Timeout
-            | ModelErrorKind::Truncated
-            | ModelErrorKind::Malformed
-            | ModelErrorKind::Network
-            | ModelErrorKind::Server
-    )
+fn call_end(state: ModelCallState, charge: Charge) -> ModelCallEnd {
+    ModelCallEnd {
+        state,
+        answer: None,
+        usage: charge.usage,
+        spent: charge.spent,
+        is_estimate: charge.is_estimate,
+        error: None,
+    }
 }
 
 fn elapsed_ms(record: &ModelCallRecord) -> Option<i64> {

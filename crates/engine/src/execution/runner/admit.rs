@@ -279,7 +279,7 @@ impl ToolCallStart {
             access: self.access,
             calls_so_far: u32::try_from(calls).unwrap_or(u32::MAX),
             // Includes calls that were undone: their cost was paid.
-            cost_so_far: tx.model_spend(plan)?.usd,
+            cost_so_far: tx.model_totals(plan)?.counted().usd.unwrap_or(0.0),
             approval: self.request.approval,
         };
         let checked = guards.check(&guarded);

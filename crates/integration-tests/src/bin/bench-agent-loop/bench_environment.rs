@@ -203,6 +203,7 @@ impl BenchEnvironment {
                 concurrency,
                 parallel_validations: VALIDATIONS,
                 network: Network::Deny,
+                reserved_answer_tokens: 8192,
                 retry: RetryPolicy::default(),
             },
         }))
