@@ -61,7 +61,11 @@ impl ProgressState {
                 self.activity = format!("{}: waiting for the model", it.model);
             }
             EventBody::ModelAnswered(it) => self.usd += it.usd.unwrap_or(0.0),
-            EventBody::ModelFailed(it) => self.activity = format!("retrying: {}", it.error),
+            EventBody::ModelFailed(it) => {
+                self.usd += it.spent.and_then(|it| it.usd).unwrap_or(0.0);
+                self.activity = format!("retrying: {}", it.error);
+            }
+            EventBody::ModelInterrupted(it) => self.usd += it.spent.usd.unwrap_or(0.0),
             EventBody::ActorInvoked(it) => self.activity = it.title,
             _ => {}
         }
