@@ -55,9 +55,10 @@ fn progress_is_read_as_it_was_written() {
         ),
         (
             Progress::ModelText {
+                model_call: 7,
                 text: "Hello".to_owned(),
             },
-            json!({"type": "model_text", "text": "Hello"}),
+            json!({"type": "model_text", "model_call": 7, "text": "Hello"}),
         ),
         (
             Progress::CallStarted {
@@ -68,10 +69,17 @@ fn progress_is_read_as_it_was_written() {
         (
             Progress::ModelRetry {
                 attempt: 2,
+                max_attempts: 5,
                 delay_ms: 1500,
                 error: "busy".to_owned(),
             },
-            json!({"type": "model_retry", "attempt": 2, "delay_ms": 1500, "error": "busy"}),
+            json!({
+                "type": "model_retry",
+                "attempt": 2,
+                "max_attempts": 5,
+                "delay_ms": 1500,
+                "error": "busy",
+            }),
         ),
     ] {
         let item = WatchItem::Progress { progress };

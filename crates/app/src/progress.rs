@@ -3,7 +3,7 @@
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::progress::Progress;
 use cleveragents_ports::progress::ProgressSink;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
 /// Number of items that a slow watcher may be behind before it loses the oldest.
@@ -58,6 +58,17 @@ impl ProgressReceiver {
             }
         }
     }
+
+    /// Returns the next item of the plan if it is there now.
+    pub(crate) fn available(&mut self) -> Option<Progress> {
+        loop {
+            match self.receiver.try_recv() {
+                Ok((plan, progress)) if plan == self.plan => return Some(progress),
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +77,7 @@ mod tests {
 
     fn text(text: &str) -> Progress {
         Progress::ModelText {
+            model_call: 1,
             text: text.to_owned(),
         }
     }

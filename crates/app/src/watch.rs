@@ -5,6 +5,7 @@ use std::time::Duration;
 use cleveragents_api::WatchItem;
 use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::progress::Progress;
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_ports::{StoreError, StoreHandle};
@@ -49,11 +50,14 @@ impl App {
 }
 
 impl PlanWatch {
-    /// Waits for the next item. Cancellation-safe.
+    /// Waits for the next item. Progress that is there is returned before the events that follow
+    /// it. Cancellation-safe.
     pub async fn next(&mut self) -> Result<WatchItem, StoreError> {
         tokio::select! {
-            events = self.tail.next() => Ok(WatchItem::Events { events: convert(&events?) }),
+            // A model's answer is committed after its text was reported.
+            biased;
             progress = self.progress.next() => Ok(WatchItem::Progress { progress }),
+            events = self.tail.next() => Ok(WatchItem::Events { events: convert(&events?) }),
         }
     }
 
@@ -93,6 +97,11 @@ impl PlanWatch {
             }
         });
         look.await
+    }
+
+    /// Returns progress that is there now.
+    pub fn available_progress(&mut self) -> Option<Progress> {
+        self.progress.available()
     }
 
     /// Returns all events that are there now, perhaps none.

@@ -31,7 +31,7 @@ use serde_json::Value;
 
 pub use cleveragents_api::MessageLevel;
 pub use cleveragents_app::text::format_count;
-pub use lines::{OutputLines, ReaderState};
+pub use lines::{OutputLines, ReaderState, WorkLines};
 pub use model::{
     AnswerStatus, CommandAnswer, Message, OutputView, Tone, TreeRow, ViewBlock, ViewCell,
 };

@@ -17,6 +17,13 @@ pub struct ProgressLine {
     bar: ProgressBar,
 }
 
+/// A line with the current step, and above it a text that is not complete yet. Both are removed on
+/// drop.
+#[derive(Debug)]
+pub struct ProgressText {
+    bar: ProgressBar,
+}
+
 /// Several lines, one per task.
 #[derive(Debug)]
 pub struct ProgressLines<'a> {
@@ -40,6 +47,43 @@ impl<'a> ProgressLines<'a> {
     }
 }
 
+impl ProgressText {
+    pub fn new(task: &str, arguments: &GlobalArguments, environment: &Environment) -> Self {
+        let target = draw_target(arguments, environment);
+        let bar = ProgressBar::with_draw_target(None, target);
+        // The prefix is the text, with a line end unless it is empty.
+        let template = if environment.no_color() {
+            format!("{{prefix}}{{spinner}} {task}: {{msg}} ({{elapsed}})")
+        } else {
+            format!("{{prefix:.dim}}{{spinner:.cyan}} {task}: {{msg:.dim}} ({{elapsed}})")
+        };
+        start(&bar, &template);
+        Self { bar }
+    }
+
+    /// Sets the current step.
+    pub fn set_message(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
+    /// Sets the text above the current step; its line is removed if it is empty.
+    pub fn set_text(&self, text: &str) {
+        let line_end = if text.is_empty() { "" } else { "\n" };
+        self.bar.set_prefix(format!("{text}{line_end}"));
+    }
+
+    /// Hides both lines while `show` prints or asks something.
+    pub fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
+        self.bar.suspend(show)
+    }
+}
+
+impl Drop for ProgressText {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 impl ProgressLine {
     pub fn new(task: &str, arguments: &GlobalArguments, environment: &Environment) -> Self {
         let target = draw_target(arguments, environment);
@@ -53,24 +97,14 @@ impl ProgressLine {
         } else {
             "{spinner:.cyan} {prefix}: {msg:.dim} ({elapsed})"
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        start(&bar, template);
         bar.set_prefix(task.to_owned());
-        if !bar.is_hidden() {
-            bar.enable_steady_tick(TICK);
-        }
         Self { bar }
     }
 
     /// Sets the current step.
     pub fn set_message(&self, text: &str) {
         self.bar.set_message(text.to_owned());
-    }
-
-    /// Hides the line while `show` prints or asks something.
-    pub fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
-        self.bar.suspend(show)
     }
 
     /// Returns the callback with which the task reports its progress.
@@ -83,6 +117,15 @@ impl ProgressLine {
 impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+fn start(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(TICK);
     }
 }
 

@@ -12,13 +12,20 @@ pub enum Progress {
     /// All slots of this node are taken by other plans.
     WaitingForSlot { running: usize },
     /// A part of a model's answer.
-    ModelText { text: String },
+    ModelText {
+        /// The position of the request among the plan's model calls.
+        #[serde(default)]
+        model_call: i64,
+        text: String,
+    },
     /// A tool call begins.
     CallStarted { tool: NamespacedName },
     /// A call of a model failed and is repeated after a delay.
     ModelRetry {
         /// The attempt that failed, counted from 1.
         attempt: u32,
+        /// The number of attempts, including the first.
+        max_attempts: u32,
         delay_ms: u64,
         error: String,
     },

@@ -1,8 +1,10 @@
 //! `agents plan …`: one file per verb. Start reading at `execute`; `view` has the output that the
 //! verbs share.
 
+mod activity;
 mod apply;
 mod artifacts;
+mod call_text;
 mod cancel;
 mod checkpoints;
 mod correct;
@@ -11,7 +13,7 @@ mod delete;
 mod destination;
 mod diff;
 mod errors;
-mod event_summary;
+mod event_text;
 mod events;
 mod execute;
 mod explain;
@@ -32,6 +34,7 @@ mod use_action;
 mod verify;
 mod view;
 
+pub(crate) use activity::ActivityLine;
 pub(crate) use apply::{PlanApplyArgs, apply};
 pub(crate) use destination::DestinationArgs;
 pub(super) use diff::PlanDiffArgs;

@@ -1,5 +1,6 @@
 //! `agents run`: creates, executes and applies a plan in one command.
 
+mod diff_stat;
 mod task;
 
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::run::StartedPlan;
 use cleveragents_api::plan::{PlanApply, PlanDiff, PlanPreviewApply, PlanStart};
-use cleveragents_api::{NextStep, Reply, Request, RequestKind};
+use cleveragents_api::{MessageLevel, NextStep, Reply, Request, RequestKind};
 use cleveragents_app::failure::display_path;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, Phase, PlanState};
@@ -114,6 +115,7 @@ impl RunArgs {
         let started = self.send(request, &app, context)?;
         let id = started.answer.plan.plan_id;
         let progress = PlanProgress::from_start(self.events, context);
+        progress.announce(&started.answer.plan);
         let reply = self.run_plan(&app, &progress, &started.answer, context);
         let reply = reply.map_err(|failure| {
             // A failure has no messages, and what was recovered is reported only once.
@@ -123,6 +125,10 @@ impl RunArgs {
         let mut reply = with_cost(reply);
         // What was found before the plan ran comes after what it did.
         reply.messages.extend(started.messages);
+        // What to run next comes last.
+        reply
+            .messages
+            .sort_by_key(|message| message.level == MessageLevel::Hint);
         CommandAnswer::from_reply(reply, drive_view)
     }
 
@@ -196,6 +202,9 @@ impl RunArgs {
         let (handlers, caller) = (app.app(), app.caller());
         let reply = run_with_progress(app, progress, id, handlers.drive(id, &caller))?;
         if !is_executed(&reply.answer) {
+            if reply.answer.plan().state == PlanState::Applied {
+                show_diff_stat(app, progress, id)?;
+            }
             return Ok(with_destination(reply, typed()));
         }
         let request = PlanApply {
@@ -204,6 +213,7 @@ impl RunArgs {
             mark_applied: false,
             force_checks: None,
         };
+        show_diff_stat(app, progress, id)?;
         let answer = progress.suspend(|| self.confirm_apply(app, started, context));
         match answer? {
             Some(Confirmation::Yes) => {}
@@ -259,6 +269,17 @@ impl RunArgs {
         }
         Ok(())
     }
+}
+
+/// Shows the changed files with the numbers of changed lines.
+fn show_diff_stat(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
+    id: PlanId,
+) -> Result<(), CommandFailure> {
+    let diff = app.call(diff_request(id))?.answer;
+    progress.show_lines(&diff_stat::lines(&diff));
+    Ok(())
 }
 
 /// Returns the warnings about known secrets that the plan wrote into files.

@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::json::render_line;
-use super::layout::paint;
-use super::model::{ViewCell, serialize};
+use super::layout::{paint, wrap};
+use super::model::{Tone, ViewCell, serialize};
 use super::patch;
 use super::render_options::ColourMode;
 use super::text::escape_line;
@@ -23,6 +23,15 @@ pub enum ReaderState {
     Closed,
 }
 
+/// Lines about the work of a command, for people, on stderr.
+#[derive(Debug, Clone)]
+pub struct WorkLines {
+    redactor: Redactor,
+    colour: ColourMode,
+    /// Longer lines are wrapped at spaces; `None` leaves them whole.
+    width: Option<u16>,
+}
+
 #[derive(Debug, Clone)]
 pub struct OutputLines {
     redactor: Redactor,
@@ -32,6 +41,15 @@ pub struct OutputLines {
 impl OutputLines {
     pub fn new(redactor: Redactor, colour: ColourMode) -> Self {
         Self { redactor, colour }
+    }
+
+    /// Returns lines on stderr with secrets masked in the same way.
+    pub fn work_lines(&self, colour: ColourMode, width: Option<u16>) -> WorkLines {
+        WorkLines {
+            redactor: self.redactor.clone(),
+            colour,
+            width,
+        }
     }
 
     /// Checks for a reader without writing anything.
@@ -88,5 +106,60 @@ impl OutputLines {
                 Err(CommandFailure::new(ExitCode::Error, what).caused_by(&error))
             }
         }
+    }
+}
+
+impl WorkLines {
+    /// Writes a line after so many spaces.
+    pub fn write(&self, indent: usize, text: &str, tone: Tone) {
+        let mut shown = String::new();
+        for line in self.wrap(indent, text) {
+            shown.push_str(&" ".repeat(indent));
+            shown.push_str(&paint(&line, tone, self.colour));
+            shown.push('\n');
+        }
+        // If stderr is closed, there is no way left to report it.
+        let _ = io::stderr().write_all(shown.as_bytes());
+    }
+
+    /// Returns a text that is not complete yet as it may be shown.
+    pub fn open_text(&self, indent: usize, text: &str) -> String {
+        match self.escape_tabs(text) {
+            text if text.trim().is_empty() => String::new(),
+            text => " ".repeat(indent) + &text,
+        }
+    }
+
+    fn escape_tabs(&self, text: &str) -> String {
+        escape_line(&self.redactor.redact(&text.replace('\t', "    ")))
+    }
+
+    fn wrap(&self, indent: usize, text: &str) -> Vec<String> {
+        let text = self.escape_tabs(text);
+        match self.width {
+            Some(width) => wrap(
+                &text,
+                width.saturating_sub(u16::try_from(indent).unwrap_or(0)),
+            ),
+            None => vec![text],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_model_cannot_control_the_terminal() {
+        let work = WorkLines {
+            redactor: Redactor::default(),
+            colour: ColourMode::No,
+            width: Some(80),
+        };
+        let hostile = "a\x1b[2Jb\x1b]0;c\x07d\re\u{9b}2J\u{202e}f\tg";
+        let shown = "  a\\x1b[2Jb\\x1b]0;c\\x07d\\re\\u{9b}2J\\u{202e}f    g";
+        assert_eq!(work.open_text(2, hostile), shown);
+        assert_eq!(work.wrap(2, hostile), [shown.trim_start()]);
     }
 }

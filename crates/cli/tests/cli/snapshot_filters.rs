@@ -21,6 +21,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),
     // Durations.
+    (r"\b\d+\.\d s\b", "0.0 s"),
     (r"\b\d{1,2}s\b", "0s"),
     (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),
     (

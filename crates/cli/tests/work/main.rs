@@ -10,6 +10,7 @@
 mod hostile_configuration;
 
 mod aborting;
+mod activity;
 mod applying;
 mod applying_crashes;
 mod bookkeeping;
@@ -51,6 +52,7 @@ mod reworking;
 mod resuming;
 mod rollback;
 mod run_command;
+mod screen;
 mod steps;
 mod stopped_process;
 mod syscall_kills;

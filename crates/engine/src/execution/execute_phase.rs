@@ -149,6 +149,7 @@ impl<'a> ExecutePhase<'a> {
         let payload = ActorInvoked {
             actor: actor.name.clone(),
             step: number,
+            steps: u32::try_from(self.strategy.strategy.steps.len()).ok(),
             title: step.title.clone(),
         };
         run.append_event(payload).await?;

@@ -5,6 +5,7 @@
 //! call is never run again; a call that only started is undone by the next owner.
 
 mod admit;
+mod call_facts;
 mod capture;
 mod record;
 mod run;
@@ -31,6 +32,7 @@ use crate::secrets::Secrets;
 use cleveragents_ports::tools::{FileStamps, Toolbox};
 use cleveragents_ports::{Ids, StopReason, StoreOperation};
 
+pub(super) use call_facts::exit_code;
 pub use cleveragents_domain::tool_call::RefusalKind;
 
 /// Makes tool calls for the owner of a plan.

@@ -18,7 +18,7 @@ use super::execute_phase::PhaseContext;
 use super::plan_run::{PlanRun, report};
 use super::runner::{
     CallOutcome, CallOutput, CompletedCall, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest,
-    ToolRunner,
+    ToolRunner, exit_code,
 };
 use super::workspace::SandboxHandle;
 use crate::actors::{StepAction, render_step};
@@ -453,7 +453,7 @@ impl CompletedCall {
 /// Returns why a command that ran counts as failed. A step that wants to inspect the exit code must
 /// make the command print it.
 fn failing_exit(record: &ToolCallRecord) -> Option<String> {
-    let code = record.output.as_ref()?.get("exit_code")?.as_i64()?;
+    let code = exit_code(record)?;
     (code != 0).then(|| format!("{} ended with exit code {code}", record.call.tool))
 }
 

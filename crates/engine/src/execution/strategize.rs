@@ -217,6 +217,7 @@ impl<'a> StrategizePhase<'a> {
                 number: record.number,
                 hash: record.hash.clone(),
                 steps: record.strategy.steps.len() as u64,
+                titles: step_titles(&record.strategy),
             };
             let mut events = vec![new_event(&actor, &stored)?];
             let has_undone = back.is_some();
@@ -234,6 +235,11 @@ impl<'a> StrategizePhase<'a> {
         self.run.strategy = Some(record);
         Ok(())
     }
+}
+
+fn step_titles(strategy: &Strategy) -> Vec<String> {
+    let steps = strategy.steps.iter();
+    steps.map(|step| step.title.clone()).collect()
 }
 
 /// Builds the strategy of `builtin/direct`: one step if the execution actor has steps of its own,

@@ -6,7 +6,7 @@ use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_domain::EventKind;
 use cleveragents_domain::id::PlanId;
 
-use super::event_summary::summarize;
+use super::event_text::summarize;
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::{OutputLines, ReaderState, Tone, ViewCell};

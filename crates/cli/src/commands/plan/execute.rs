@@ -55,7 +55,8 @@ impl PlanExecuteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
-        let id = find_plan(&app, &self.plan)?.plan_id;
+        let plan = find_plan(&app, &self.plan)?;
+        let id = plan.plan_id;
         let request = PlanExecute {
             plan: id.into(),
             detach: self.detach,
@@ -64,6 +65,7 @@ impl PlanExecuteArgs {
             return CommandAnswer::from_reply(app.call(request)?, executed_view);
         }
         let progress = PlanProgress::new(self.events, context);
+        progress.announce(&plan);
         let reply = run_work(&app, &progress, id, request)?;
         CommandAnswer::from_reply(reply, drive_view)
     }

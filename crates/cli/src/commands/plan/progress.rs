@@ -1,5 +1,6 @@
 //! Shared by the commands that run a plan: progress output, and the display of sandboxes.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,93 +10,59 @@ use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_api::plan::{PlanResume, PlanSandbox, PlanSummary};
 use cleveragents_api::{Failure, NextStep, Reply, Request, WatchItem};
 use cleveragents_app::failure::RequestError;
+use cleveragents_app::watch::PlanWatch;
 use cleveragents_app::{App, Handler};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::progress::Progress;
-use cleveragents_domain::{EventBody, EventKind};
+use cleveragents_ports::StoreError;
 
+use super::activity::{ActivityLine, INDENT, PlanActivity};
 use crate::argument_types::PlanArgument;
+use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode, FailureKind};
-use crate::output::{OutputLines, Tone, ViewCell};
+use crate::output::{OutputLines, RenderOptions, Tone, ViewCell, WorkLines};
 use crate::plan_lookup::find_plan;
-use crate::progress::ProgressLine;
+use crate::progress::ProgressText;
 use crate::signals::SignalListener;
 use crate::unfinished_applies::recover_applies;
 
-/// Progress output while a plan runs: events as lines for programs, one status line for people.
+/// Progress output while a plan runs: events as lines for programs, or the work as lines for people
+/// and, on a terminal, a status line below them.
 #[derive(Debug)]
 pub(crate) struct PlanProgress {
-    lines: Option<OutputLines>,
-    progress: ProgressLine,
+    events: Option<OutputLines>,
+    /// `None` if the lines are not wanted.
+    work: Option<WorkLines>,
+    status: ProgressText,
     state: Mutex<ProgressState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ProgressState {
     /// The sequence number of the last event shown; `None` to skip events before now.
     last_seq: Option<i64>,
-    phase: String,
-    calls: u32,
-    /// The cost of models so far.
-    usd: f64,
-    activity: String,
-}
-
-impl ProgressState {
-    fn update(&mut self, event: &JournalEvent) {
-        self.last_seq = Some(event.plan_seq);
-        if event.kind == EventKind::ToolInvoked.as_str() {
-            self.calls += 1;
-        }
-        let Some(body) = event.known_body() else {
-            return;
-        };
-        match body {
-            EventBody::PlanPhaseChanged(it) => self.phase = it.0.to.to_string(),
-            EventBody::ExecuteRequested(it) => self.phase = it.0.phase.to_string(),
-            EventBody::ResumeRequested(it) => self.phase = it.0.phase.to_string(),
-            EventBody::ToolInvoked(it) => self.activity = it.tool.to_string(),
-            EventBody::ModelAsked(it) => {
-                self.activity = format!("{}: waiting for the model", it.model);
-            }
-            EventBody::ModelAnswered(it) => self.usd += it.usd.unwrap_or(0.0),
-            EventBody::ModelFailed(it) => {
-                self.usd += it.spent.and_then(|it| it.usd).unwrap_or(0.0);
-                self.activity = format!("retrying: {}", it.error);
-            }
-            EventBody::ModelInterrupted(it) => self.usd += it.spent.usd.unwrap_or(0.0),
-            EventBody::ActorInvoked(it) => self.activity = it.title,
-            _ => {}
-        }
-    }
-
-    /// Returns the status line.
-    fn format_line(&self) -> String {
-        let calls = match self.calls {
-            0 => String::new(),
-            1 => "1 call".to_owned(),
-            calls => format!("{calls} calls"),
-        };
-        let usd = if self.usd > 0.0 {
-            format!("{:.4} USD", self.usd)
-        } else {
-            String::new()
-        };
-        let parts = [self.phase.as_str(), &calls, &usd, &self.activity];
-        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
-        parts.join(" · ")
-    }
+    activity: PlanActivity,
 }
 
 impl PlanProgress {
     /// Shows events from now on.
     pub(crate) fn new(events: bool, context: &CommandContext<'_>) -> Self {
+        let environment = context.environment;
+        let on_terminal = environment.stderr.is_terminal();
+        let width = on_terminal.then_some(environment.width);
+        let is_silent = events || context.arguments.quiet;
+        let colour = RenderOptions::new(Some(Format::Color), environment, false).stderr;
+        let activity = PlanActivity::new(width.map(usize::from));
         Self {
-            lines: events.then(|| context.lines.clone()),
-            progress: ProgressLine::new("plan", context.arguments, context.environment),
-            state: Mutex::default(),
+            events: events.then(|| context.lines.clone()),
+            work: (!is_silent).then(|| context.lines.work_lines(colour, width)),
+            status: ProgressText::new("plan", context.arguments, environment),
+            state: Mutex::new(ProgressState {
+                last_seq: None,
+                activity,
+            }),
         }
     }
 
@@ -112,32 +79,133 @@ impl PlanProgress {
 
     /// Hides the status line while `show` prints or asks something.
     pub(crate) fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
-        self.progress.suspend(show)
+        self.status.suspend(show)
+    }
+
+    /// Shows which plan runs.
+    pub(crate) fn announce(&self, plan: &PlanSummary) {
+        let text = format!("plan {}  {}", plan.plan_id.short(), plan.name);
+        self.show_lines(&[ActivityLine::new(0, text, Tone::Strong)]);
+    }
+
+    /// Shows lines above the status line.
+    pub(crate) fn show_lines(&self, lines: &[ActivityLine]) {
+        let Some(work) = &self.work else {
+            return;
+        };
+        if lines.is_empty() {
+            return;
+        }
+        self.status.suspend(|| {
+            for line in lines {
+                work.write(line.indent, &line.text, line.tone);
+            }
+        });
     }
 
     fn show_progress(&self, progress: &Progress) {
-        let text = match progress {
-            Progress::WaitingForSlot { running } => {
-                format!("waiting for one of {running} other plans to end")
-            }
-            Progress::CallStarted { tool } => {
-                let mut state = self.state();
-                state.activity = tool.to_string();
-                state.format_line()
-            }
-            // The events of the same moment are displayed.
-            Progress::ModelText { .. } | Progress::ModelRetry { .. } => return,
-        };
-        self.progress.set_message(&text);
+        let mut state = self.state();
+        let lines = state.activity.progress(progress);
+        self.show(&state.activity, &lines);
     }
 
     fn show_event(&self, event: &JournalEvent) -> Result<(), CommandFailure> {
-        if let Some(lines) = &self.lines {
+        if let Some(lines) = &self.events {
             lines.json(event)?;
         }
-        let mut seen = self.state();
-        seen.update(event);
-        self.progress.set_message(&seen.format_line());
+        let mut state = self.state();
+        state.last_seq = Some(event.plan_seq);
+        let lines = state.activity.event(event);
+        self.show(&state.activity, &lines);
+        Ok(())
+    }
+
+    fn show(&self, activity: &PlanActivity, lines: &[ActivityLine]) {
+        if let Some(work) = &self.work {
+            let text = work.open_text(INDENT, activity.open_text());
+            self.status.set_text(&text);
+            self.show_lines(lines);
+        }
+        self.status.set_message(&activity.status());
+    }
+
+    /// Shows the rest of a text whose end was lost.
+    fn end_text(&self) {
+        let mut state = self.state();
+        let rest = state.activity.end_text();
+        self.show(&state.activity, rest.as_slice());
+    }
+
+    fn has_seen_model_call(&self, number: i64) -> bool {
+        self.state().activity.has_seen_model_call(number)
+    }
+}
+
+/// The events of a plan that were read and not shown yet.
+#[derive(Debug)]
+struct EventQueue<'a> {
+    progress: &'a PlanProgress,
+    watch: PlanWatch,
+    waiting: VecDeque<JournalEvent>,
+}
+
+impl EventQueue<'_> {
+    /// Waits for an item and shows it. Cancellation-safe as long as nothing was read.
+    async fn next(&mut self) -> Result<Option<WatchItem>, StoreError> {
+        tokio::select! {
+            biased;
+            item = self.watch.next() => item.map(Some),
+            () = std::future::ready(()), if !self.waiting.is_empty() => Ok(None),
+        }
+    }
+
+    async fn show(&mut self, item: Option<WatchItem>) -> Result<(), CommandFailure> {
+        match item {
+            Some(WatchItem::Events { events }) => {
+                self.waiting.extend(events);
+                self.show_waiting()
+            }
+            Some(WatchItem::Progress { progress }) => {
+                if let Progress::ModelText { model_call, .. } = progress {
+                    self.show_until_model_call(model_call).await?;
+                }
+                self.progress.show_progress(&progress);
+                Ok(())
+            }
+            None => self.show_waiting(),
+        }
+    }
+
+    /// Shows the events before the text of a model call. Those after it wait until the text is
+    /// shown, because progress arrives before the events that follow it.
+    async fn show_until_model_call(&mut self, number: i64) -> Result<(), CommandFailure> {
+        if self.progress.has_seen_model_call(number) {
+            return Ok(());
+        }
+        self.waiting.extend(self.watch.available_events().await?);
+        while !self.progress.has_seen_model_call(number)
+            && let Some(event) = self.waiting.pop_front()
+        {
+            self.progress.show_event(&event)?;
+        }
+        Ok(())
+    }
+
+    fn show_waiting(&mut self) -> Result<(), CommandFailure> {
+        let progress = self.progress;
+        let mut events = self.waiting.drain(..);
+        events.try_for_each(|event| progress.show_event(&event))
+    }
+
+    /// Shows what is left at the end of the work.
+    async fn finish(mut self) -> Result<(), CommandFailure> {
+        while let Some(progress) = self.watch.available_progress() {
+            let item = WatchItem::Progress { progress };
+            self.show(Some(item)).await?;
+        }
+        self.waiting.extend(self.watch.available_events().await?);
+        self.show_waiting()?;
+        self.progress.end_text();
         Ok(())
     }
 }
@@ -180,7 +248,11 @@ pub(crate) fn run_with_progress<T>(
             None => handlers.newest_event(plan).await?,
         };
         progress.state().last_seq = Some(until);
-        let mut watch = handlers.watch(plan, until);
+        let mut queue = EventQueue {
+            progress,
+            watch: handlers.watch(plan, until),
+            waiting: VecDeque::new(),
+        };
         let mut work = pin!(work);
         let mut interrupts = SignalListener::for_interrupts();
         let mut asked = false;
@@ -193,22 +265,16 @@ pub(crate) fn run_with_progress<T>(
                     if std::mem::replace(&mut asked, true) {
                         return Err(forced_interrupt_failure(plan));
                     }
-                    progress.progress.set_message("stopping at a point it can resume from");
+                    progress.status.set_message("stopping at a point it can resume from");
                     app.interrupt();
                 }
-                item = watch.next() => match item? {
-                    WatchItem::Events { events } => {
-                        for event in events {
-                            progress.show_event(&event)?;
-                        }
-                    }
-                    WatchItem::Progress { progress: item } => progress.show_progress(&item),
-                },
+                item = queue.next() => {
+                    let item = item?;
+                    queue.show(item).await?;
+                }
             }
         };
-        for event in watch.available_events().await? {
-            progress.show_event(&event)?;
-        }
+        queue.finish().await?;
         Ok(done?)
     })
 }

@@ -86,7 +86,8 @@ impl PlanResumeArgs {
         }
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_for_requests(RequestKind::Work)?;
-        let id = find_plan(&app, &self.plan)?.plan_id;
+        let plan = find_plan(&app, &self.plan)?;
+        let id = plan.plan_id;
         let request = PlanResume {
             plan: id.into(),
             max_usd: self.budget.max_usd,
@@ -94,6 +95,7 @@ impl PlanResumeArgs {
             max_wall: self.budget.max_wall,
         };
         let progress = PlanProgress::new(self.events, context);
+        progress.announce(&plan);
         let reply = run_work(&app, &progress, id, request)?;
         let plan = reply.answer.plan();
         let is_executed = (plan.phase, plan.state) == (Phase::Execute, PlanState::Complete);

@@ -12,6 +12,9 @@ pub struct ActorInvoked {
     pub actor: NamespacedName,
     /// Counted from 1.
     pub step: u32,
+    /// The number of steps of the strategy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
     /// The title of the step.
     pub title: String,
 }

@@ -91,6 +91,9 @@ pub struct StrategyStored {
     pub hash: String,
     /// The number of its steps.
     pub steps: u64,
+    /// The titles of its steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub titles: Vec<String>,
 }
 
 /// A strategy was approved.

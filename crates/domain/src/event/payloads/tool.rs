@@ -41,6 +41,12 @@ pub struct ToolCompleted {
     /// Changes that are not part of the result, each as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Vec<String>>,
+    /// The exit code of the command that the call ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The changed lines of the file that the call wrote, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<ChangedLines>,
     /// The sandbox's tree after the call.
     pub tree: TreeId,
     /// Always `null` if it is there.
@@ -50,6 +56,13 @@ pub struct ToolCompleted {
         deserialize_with = "nullable"
     )]
     pub error: Option<Option<String>>,
+}
+
+/// Numbers of changed lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedLines {
+    pub added: u64,
+    pub removed: u64,
 }
 
 /// A tool call failed; its changes are recorded nevertheless.

@@ -186,6 +186,8 @@ impl RebaseWrite {
                 duration_ms: None,
                 changes: 0,
                 omitted: None,
+                exit_code: None,
+                lines: None,
                 tree: moved.tree.clone().ok_or_else(missing)?,
                 error: None,
             };

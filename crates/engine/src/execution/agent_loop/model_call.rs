@@ -136,6 +136,7 @@ impl AgentTurn<'_> {
         };
         let retry = Progress::ModelRetry {
             attempt,
+            max_attempts: self.run.services.policy.retry.max_attempts.get(),
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             error: error.to_string(),
         };
@@ -226,7 +227,7 @@ impl AgentTurn<'_> {
                 Some(Err(error)) => break Some(error),
                 Some(Ok(delta)) => {
                     if let Delta::Text(text) = &delta {
-                        report_text(self.run, masker.push(text));
+                        report_text(self.run, record, masker.push(text));
                     }
                     if let Err(error) = builder.push(delta) {
                         break Some(error);
@@ -236,7 +237,7 @@ impl AgentTurn<'_> {
         };
         // Closes the connection and returns the permit before the answer is recorded.
         drop(stream);
-        report_text(self.run, masker.finish());
+        report_text(self.run, record, masker.finish());
         let now = self.run.services.clock.now();
         let permit = self.permit.take();
         Ok(match failed.or_else(|| builder.check().err()) {
@@ -293,8 +294,9 @@ pub(super) fn max_answer_tokens(conversation: &Conversation, model: &dyn Model) 
 }
 
 /// Reports text of the model whose secrets are masked.
-fn report_text(run: &PlanRun, text: String) {
+fn report_text(run: &PlanRun, record: &ModelCallRecord, text: String) {
     if !text.is_empty() {
-        report(run, Progress::ModelText { text });
+        let model_call = record.number;
+        report(run, Progress::ModelText { model_call, text });
     }
 }

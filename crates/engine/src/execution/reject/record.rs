@@ -194,6 +194,8 @@ impl RejectionEnd {
             duration_ms: None,
             changes: self.changes.len() as u64,
             omitted: None,
+            exit_code: None,
+            lines: None,
             tree: self.tree.clone(),
             error: None,
         };

@@ -7,6 +7,7 @@ use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState}
 use cleveragents_domain::{ErrorCategory, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
+use super::call_facts::{changed_lines, exit_code};
 use super::run::ToolRunResult;
 use super::{CallOutcome, CallOutput, CompletedCall, ToolCallContext, ToolRunner};
 use crate::error_history::{NewErrorRecord, record_error};
@@ -259,6 +260,8 @@ impl ToolCallFinish {
                     duration_ms: elapsed,
                     changes,
                     omitted: Some(omitted),
+                    exit_code: exit_code(record),
+                    lines: changed_lines(record),
                     tree,
                     error: Some(error),
                 };
