@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cleveragents_domain::Timestamp;
+use jiff::tz::TimeZone;
 
 /// Output width when it is unknown.
 const DEFAULT_WIDTH: u16 = 100;
+/// The system's time zones.
+const ZONES: &str = "/usr/share/zoneinfo";
 
 /// The environment that the program was started in.
 #[derive(Debug, Clone)]
@@ -90,6 +93,22 @@ impl Environment {
         self.variable("HOME").map(PathBuf::from)
     }
 
+    /// Returns the user's time zone, by `TZ` as libc reads it, else by `/etc/localtime`; UTC if there
+    /// is none.
+    pub fn time_zone(&self) -> TimeZone {
+        let name = self.variable("TZ").and_then(OsStr::to_str);
+        let named = name.and_then(|name| {
+            let name = name.strip_prefix(':').unwrap_or(name);
+            let file = Path::new(ZONES).join(name);
+            read_zone(name, &file).or_else(|| TimeZone::posix(name).ok())
+        });
+        match name {
+            Some(_) => named,
+            None => read_zone("Local", Path::new("/etc/localtime")),
+        }
+        .unwrap_or(TimeZone::UTC)
+    }
+
     /// Returns whether the user disabled colour (<https://no-color.org>).
     pub fn no_color(&self) -> bool {
         self.variable("NO_COLOR").is_some()
@@ -108,6 +127,10 @@ impl Terminal {
     pub fn is_terminal(self) -> bool {
         self != Self::None
     }
+}
+
+fn read_zone(name: &str, file: &Path) -> Option<TimeZone> {
+    TimeZone::tzif(name, &std::fs::read(file).ok()?).ok()
 }
 
 /// Parses `COLUMNS` as a positive number.

@@ -15,6 +15,7 @@ pub mod disk;
 pub mod environment;
 pub mod failure;
 pub mod files;
+pub mod local_time;
 pub mod logging;
 pub mod names;
 pub mod next_step;

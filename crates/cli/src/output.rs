@@ -110,7 +110,7 @@ impl CommandReport {
         }
         match &self.outcome {
             Ok(answer) => {
-                let shown = answer.redacted(redactor);
+                let shown = answer.redacted(redactor).localized(&options.clock);
                 match exact_patch(&answer.view, options) {
                     None => RenderedOutput {
                         stdout: render_view(&shown.view, options).into_bytes(),

@@ -130,7 +130,7 @@ fn execute(
         watcher: Arc::clone(watcher),
         arguments: global,
         settings,
-        lines: OutputLines::new(redactor.clone(), options.stdout),
+        lines: OutputLines::new(redactor.clone(), &options),
         format: options.format,
     };
     (arguments.command.run(&context), options)

@@ -291,7 +291,10 @@ fn answer(
     let rows = [
         ("file", ViewCell::from(file.display().to_string())),
         ("restored to", ViewCell::from(restored.place.as_str())),
-        ("backup of", manifest.created_at.to_string().into()),
+        (
+            "backup of",
+            ViewCell::time(manifest.created_at, Tone::Normal),
+        ),
         (
             "written by",
             format!("agents {}", manifest.written_by).into(),

@@ -92,6 +92,7 @@ fn render_outcome(
         piped: false,
         quiet: false,
         shape: EnvelopeShape::Whole,
+        clock: crate::local_time::LocalClock::new(jiff::tz::TimeZone::UTC, Timestamp::default()),
     };
     let rendered = report.render(&options, &Redactor::default());
     let mut text = String::from_utf8(rendered.stdout).unwrap();

@@ -11,9 +11,10 @@ use super::json::render_line;
 use super::layout::{paint, wrap};
 use super::model::{Tone, ViewCell, serialize};
 use super::patch;
-use super::render_options::ColourMode;
+use super::render_options::{ColourMode, RenderOptions};
 use super::text::escape_line;
 use crate::failure::{CommandFailure, ExitCode};
+use crate::local_time::LocalClock;
 
 /// Whether stdout still has a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +37,16 @@ pub struct WorkLines {
 pub struct OutputLines {
     redactor: Redactor,
     colour: ColourMode,
+    clock: LocalClock,
 }
 
 impl OutputLines {
-    pub fn new(redactor: Redactor, colour: ColourMode) -> Self {
-        Self { redactor, colour }
+    pub fn new(redactor: Redactor, options: &RenderOptions) -> Self {
+        Self {
+            redactor,
+            colour: options.stdout,
+            clock: options.clock.clone(),
+        }
     }
 
     /// Returns lines on stderr with secrets masked in the same way.
@@ -74,6 +80,8 @@ impl OutputLines {
     /// Writes cells separated by tabs, for people.
     pub fn cells(&self, cells: &[ViewCell]) -> Result<ReaderState, CommandFailure> {
         let shown = cells.iter().map(|cell| {
+            let mut cell = cell.clone();
+            cell.localize(&self.clock);
             let text = escape_line(&self.redactor.redact(&cell.text));
             paint(&text, cell.tone, self.colour)
         });

@@ -1,11 +1,13 @@
 //! The answer of a command: data for programs and a view of the same data for people.
 
 use cleveragents_api::{MessageLevel, Reply};
+use cleveragents_domain::Timestamp;
 use cleveragents_engine::secrets::Redactor;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{CommandFailure, ExitCode};
+use crate::local_time::LocalClock;
 use crate::next_step;
 
 /// The answer of a command that succeeded, at least in part.
@@ -74,6 +76,8 @@ pub struct TreeRow {
 pub struct ViewCell {
     pub text: String,
     pub tone: Tone,
+    /// The time that the text stands for. People see it in their time zone.
+    time: Option<Timestamp>,
 }
 
 /// The meaning of a value; formats with colour display it.
@@ -130,6 +134,14 @@ impl CommandAnswer {
             self.status = AnswerStatus::Error;
         }
         self.exit = exit;
+        self
+    }
+
+    /// Returns the answer with times in the user's time zone.
+    pub(super) fn localized(mut self, clock: &LocalClock) -> Self {
+        for block in &mut self.view.blocks {
+            block.for_each_cell(&|cell| cell.localize(clock));
+        }
         self
     }
 
@@ -224,6 +236,18 @@ impl OutputView {
 }
 
 impl ViewBlock {
+    fn for_each_cell(&mut self, change: &dyn Fn(&mut ViewCell)) {
+        match self {
+            Self::Panel { rows, .. } => rows.iter_mut().for_each(|(_, cell)| change(cell)),
+            Self::Table { rows, .. } => rows.iter_mut().flatten().for_each(change),
+            Self::Tree { lines, .. } => {
+                let cells = lines.iter_mut().flat_map(|row| &mut row.cells);
+                cells.for_each(change);
+            }
+            Self::Text(_) | Self::Verbatim(_) | Self::Patch(_) => {}
+        }
+    }
+
     fn for_each_text(&mut self, change: &dyn Fn(&mut String)) {
         match self {
             Self::Panel { title, rows } => {
@@ -266,6 +290,22 @@ impl ViewCell {
         Self {
             text: text.into(),
             tone,
+            time: None,
+        }
+    }
+
+    /// Returns a time, which is shown as local time.
+    pub fn time(time: Timestamp, tone: Tone) -> Self {
+        Self {
+            time: Some(time),
+            ..Self::new(time.to_string(), tone)
+        }
+    }
+
+    /// Replaces a time by local time.
+    pub(super) fn localize(&mut self, clock: &LocalClock) {
+        if let Some(time) = self.time {
+            self.text = clock.format(time);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arguments::Format;
 use crate::environment::{Environment, Terminal};
+use crate::local_time::LocalClock;
 
 /// The minimum width. On a narrower terminal the output is too wide rather than unreadable.
 const WIDTH_MINIMUM: u16 = 20;
@@ -17,6 +18,8 @@ pub struct RenderOptions {
     /// Print only the answer and errors.
     pub quiet: bool,
     pub shape: EnvelopeShape,
+    /// For the times that people see.
+    pub clock: LocalClock,
 }
 
 /// Position of the envelope in the output.
@@ -59,6 +62,7 @@ impl RenderOptions {
             piped: !terminal.is_terminal(),
             quiet,
             shape: EnvelopeShape::Whole,
+            clock: LocalClock::new(environment.time_zone(), environment.started),
         }
     }
 

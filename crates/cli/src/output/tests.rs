@@ -12,6 +12,7 @@ fn render_options(format: Format, width: u16) -> RenderOptions {
         piped: true,
         quiet: false,
         shape: EnvelopeShape::Whole,
+        clock: crate::local_time::LocalClock::new(jiff::tz::TimeZone::UTC, Timestamp::default()),
     }
 }
 

@@ -175,6 +175,38 @@ fn a_prompt_answers_a_plan_that_waits_for_one() {
     assert!(tree.stdout.contains("user_intervention"), "{tree:?}");
 }
 
+#[test]
+fn people_see_local_times_and_internals_only_with_v() {
+    let mut environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
+    environment.set_variable("TZ", "XXX-99:30");
+    let wrong = environment.run(&["plan", "log", &plan]).succeeded();
+    environment.set_variable("TZ", "<+03>-3");
+    let log = environment.run(&["plan", "log", &plan]).succeeded();
+    let header = log.stdout.lines().next().unwrap();
+    assert_eq!(header, "seq\tat\tkind\twhat");
+    let json = environment.run(&["plan", "log", &plan, "-f", "json"]);
+    let json = json.succeeded().json();
+    let at = json["data"]["events"][0]["at"].as_str().unwrap();
+    assert!(at.ends_with('Z') && at.len() == 27, "{at}");
+    // Three hours later, on any day.
+    let minutes = format!("{}:", &at[14..16]);
+    let hour: u32 = at[11..13].parse().unwrap();
+    let local = format!("{:02}:{minutes}", (hour + 3) % 24);
+    let line = log.stdout.lines().nth(1).unwrap();
+    assert!(line.contains(local.trim_end_matches(':')), "{line}: {at}");
+    // An invalid zone is UTC.
+    assert!(wrong.stdout.contains(&at[11..16]), "{wrong:?}");
+    assert!(!log.stdout.contains('Z'), "{log:?}");
+
+    let full = environment.run(&["plan", "log", &plan, "-v"]).succeeded();
+    let hash = json["data"]["events"][0]["hash"].as_str().unwrap();
+    for internal in [at, hash, "journal seq"] {
+        assert!(full.stdout.contains(internal), "{full:?}");
+        assert!(!log.stdout.contains(internal), "{log:?}");
+    }
+}
+
 /// Splits the output of `--events`. Every line must be JSON, numbered without gaps; the last is the
 /// envelope.
 fn split_events(run: &CliRun) -> (Vec<Value>, Value) {

@@ -19,7 +19,11 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{40}\b", "COMMIT"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),
+    // Local times: of another year, of another day and of today.
+    (
+        r"\b(\d{4}-\d\d-\d\d \d\d:\d\d|[A-Z][a-z]{2} \d{1,2} \d\d:\d\d|\d\d:\d\d:\d\d)\b",
+        "TIME",
+    ),
     // Durations.
     (r"\b\d+\.\d s\b", "0.0 s"),
     (r"\b\d{1,2}s\b", "0s"),

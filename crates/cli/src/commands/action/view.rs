@@ -69,8 +69,15 @@ fn rows(action: &ActionDetails) -> Vec<(&'static str, ViewCell)> {
     add("source", Some(source.to_owned()));
     add("file", action.file.clone());
     add("version", action.version.map(|version| version.to_string()));
-    add("created", action.created_at.map(|time| time.to_string()));
-    add("updated", action.updated_at.map(|time| time.to_string()));
+    let times = [
+        ("created", action.created_at),
+        ("updated", action.updated_at),
+    ];
+    rows.extend(
+        times
+            .into_iter()
+            .filter_map(|(name, time)| Some((name, ViewCell::time(time?, Tone::Normal)))),
+    );
     rows
 }
 

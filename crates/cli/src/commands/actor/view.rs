@@ -76,8 +76,8 @@ fn rows(actor: &Actor, stored: Option<&StoredActor<'_>>) -> Vec<(&'static str, V
             let hash: String = stored.hash.chars().take(HASH_PREFIX_LENGTH).collect();
             rows.extend([
                 ("hash", hash.into()),
-                ("added", stored.created.to_string().into()),
-                ("updated", stored.updated.to_string().into()),
+                ("added", ViewCell::time(stored.created, Tone::Normal)),
+                ("updated", ViewCell::time(stored.updated, Tone::Normal)),
             ]);
         }
     }

@@ -43,7 +43,7 @@ fn row(checkpoint: &PlanCheckpoint) -> Vec<ViewCell> {
     vec![
         checkpoint.number.to_string().into(),
         checkpoint.id.short().into(),
-        ViewCell::new(checkpoint.created_at.to_string(), Tone::Faint),
+        ViewCell::time(checkpoint.created_at, Tone::Faint),
         checkpoint.label.clone().into(),
         state,
     ]

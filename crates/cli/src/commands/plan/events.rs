@@ -11,22 +11,53 @@ use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::{OutputLines, ReaderState, Tone, ViewCell};
 
-pub(super) const HEADERS: [&str; 5] = ["seq", "at", "kind", "actor", "what"];
+/// How much of an event is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventDetail {
+    Short,
+    /// With the exact time, the writer, the position over all plans and the hash.
+    Full,
+}
 
-/// Returns an event as table cells.
-pub(super) fn cells(event: &JournalEvent) -> Vec<ViewCell> {
-    let tone = match EventKind::from(event.kind.as_str()) {
-        EventKind::PlanErrored | EventKind::ErrorRecorded => Tone::Bad,
-        EventKind::PlanApplied => Tone::Good,
-        _ => Tone::Strong,
-    };
-    vec![
-        event.plan_seq.to_string().into(),
-        ViewCell::new(event.at.to_string(), Tone::Faint),
-        ViewCell::new(event.kind.clone(), tone),
-        ViewCell::new(event.actor.clone(), Tone::Faint),
-        summarize(event).into(),
-    ]
+impl EventDetail {
+    /// Returns the detail for `-v`.
+    pub(super) fn from_verbosity(verbose: u8) -> Self {
+        if verbose > 0 { Self::Full } else { Self::Short }
+    }
+
+    pub(super) fn headers(self) -> &'static [&'static str] {
+        match self {
+            Self::Short => &["seq", "at", "kind", "what"],
+            Self::Full => &["seq", "at", "kind", "what", "actor", "journal seq", "hash"],
+        }
+    }
+
+    /// Returns an event as table cells.
+    pub(super) fn cells(self, event: &JournalEvent) -> Vec<ViewCell> {
+        let tone = match EventKind::from(event.kind.as_str()) {
+            EventKind::PlanErrored | EventKind::ErrorRecorded => Tone::Bad,
+            EventKind::PlanApplied => Tone::Good,
+            _ => Tone::Strong,
+        };
+        let at = match self {
+            Self::Short => ViewCell::time(event.at, Tone::Faint),
+            Self::Full => ViewCell::new(event.at.to_string(), Tone::Faint),
+        };
+        let mut cells = vec![
+            event.plan_seq.to_string().into(),
+            at,
+            ViewCell::new(event.kind.clone(), tone),
+            summarize(event).into(),
+        ];
+        if self == Self::Full {
+            cells.extend([
+                ViewCell::new(event.actor.clone(), Tone::Faint),
+                ViewCell::new(event.seq.to_string(), Tone::Faint),
+                ViewCell::new(event.hash.clone(), Tone::Faint),
+            ]);
+        }
+        cells
+    }
 }
 
 /// Interval at which a command that follows a plan checks whether its reader closed the pipe.

@@ -98,7 +98,7 @@ fn facts(explained: &ExplainedDecision) -> Vec<(&'static str, ViewCell)> {
         ("plan", explained.plan_name.to_string().into()),
         ("phase", explained.phase.as_str().into()),
         ("sequence", explained.sequence.as_str().into()),
-        ("created", explained.created.to_string().into()),
+        ("created", ViewCell::time(explained.created, Tone::Normal)),
         ("state", state),
         ("below", or_none(path.join(" › "))),
     ]

@@ -7,7 +7,7 @@ use cleveragents_api::plan::{PlanLog, PlanReference};
 use cleveragents_domain::id::PlanId;
 use serde::Serialize;
 
-use super::events::{self, HEADERS};
+use super::events::{self, EventDetail};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
@@ -23,7 +23,8 @@ const PAGE: u64 = 1000;
 /// Show a plan's journal: all its events, in order
 ///
 /// With --events, each event is a line of JSON, numbered without gaps by `plan_seq`, and the last
-/// line is the envelope. --from-seq continues where another reader stopped.
+/// line is the envelope. --from-seq continues where another reader stopped. Times are local; -v adds
+/// exact times, who wrote an event, and its hash.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -76,6 +77,7 @@ impl PlanLogArgs {
 
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let output = self.output_mode(context.format);
+        let detail = EventDetail::from_verbosity(context.arguments.verbose);
         if output == OutputMode::Answer && !self.follow {
             let reply = context.call_for_plan(&self.plan, |plan| PlanLog {
                 plan,
@@ -83,8 +85,8 @@ impl PlanLogArgs {
                 limit: self.limit,
             })?;
             return CommandAnswer::from_reply(reply, |page| {
-                let rows = page.events.iter().map(events::cells);
-                OutputView::new().table("Journal", &HEADERS, rows)
+                let rows = page.events.iter().map(|event| detail.cells(event));
+                OutputView::new().table("Journal", detail.headers(), rows)
             });
         }
         let bootstrap = context.bootstrap()?;
@@ -93,7 +95,7 @@ impl PlanLogArgs {
         log_unfinished_applies(&app)?;
         let show = |event: &JournalEvent| match output {
             OutputMode::Events => context.lines.json(event),
-            OutputMode::Answer => context.lines.cells(&events::cells(event)),
+            OutputMode::Answer => context.lines.cells(&detail.cells(event)),
         };
         let plan = plan_reference(&app, &self.plan)?;
         let page = |from_seq, limit| read_page(&app, &plan, from_seq, limit);

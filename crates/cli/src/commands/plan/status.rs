@@ -97,12 +97,12 @@ fn progress_rows(status: &PlanStatusAnswer) -> Vec<Vec<ViewCell>> {
 
 fn timing(status: &PlanStatusAnswer) -> Vec<(&'static str, ViewCell)> {
     let times = &status.timing;
-    let mut rows = vec![("created", times.created_at.to_string().into())];
+    let mut rows = vec![("created", ViewCell::time(times.created_at, Tone::Normal))];
     if let Some(started) = times.started {
-        rows.push(("started", started.to_string().into()));
+        rows.push(("started", ViewCell::time(started, Tone::Normal)));
     }
     if let Some(finished) = times.finished_at {
-        rows.push(("finished", finished.to_string().into()));
+        rows.push(("finished", ViewCell::time(finished, Tone::Normal)));
     }
     rows.push(("elapsed", times.elapsed.clone().into()));
     rows

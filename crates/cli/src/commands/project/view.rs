@@ -24,7 +24,7 @@ pub(super) fn project(project: &ProjectDetails, plans: Option<String>) -> Output
             "automation profile",
             profile.map_or(faint("(none)"), |name| name.to_string().into()),
         ),
-        ("created", project.created_at.to_string().into()),
+        ("created", ViewCell::time(project.created_at, Tone::Normal)),
     ];
     if let Some(plans) = plans {
         rows.push(("plans", plans.into()));

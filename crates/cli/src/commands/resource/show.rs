@@ -44,7 +44,7 @@ fn view(found: &LinkedResource) -> OutputView {
         ("sandbox", resource.sandbox.as_str().into()),
         ("path", resource.path.to_string().into()),
         ("projects", projects),
-        ("created", resource.created_at.to_string().into()),
+        ("created", ViewCell::time(resource.created_at, Tone::Normal)),
     ];
     OutputView::new().panel("Resource", rows)
 }

@@ -67,6 +67,6 @@ fn row(sandbox: &SandboxSummary) -> Vec<ViewCell> {
         sandbox.resource.to_string().into(),
         view::state(sandbox.state),
         view::folder(sandbox),
-        ViewCell::new(sandbox.created_at.to_string(), Tone::Faint),
+        ViewCell::time(sandbox.created_at, Tone::Faint),
     ]
 }

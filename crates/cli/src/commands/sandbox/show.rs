@@ -53,8 +53,8 @@ fn panel(found: &SandboxDetails) -> OutputView {
         ("folder", view::folder(sandbox)),
         ("files", sandbox.path.clone().into()),
         ("size", text(&found.size)),
-        ("made", sandbox.created_at.to_string().into()),
-        ("changed", sandbox.updated_at.to_string().into()),
+        ("made", ViewCell::time(sandbox.created_at, Tone::Normal)),
+        ("changed", ViewCell::time(sandbox.updated_at, Tone::Normal)),
     ];
     OutputView::new().panel("Sandbox", rows)
 }

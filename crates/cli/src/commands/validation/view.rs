@@ -34,7 +34,7 @@ pub(super) fn panel(title: &str, validation: &ValidationDetails) -> OutputView {
     rows.extend([
         ("timeout", format!("{} s", validation.timeout).into()),
         ("hash", hash.into()),
-        ("added", validation.created.to_string().into()),
+        ("added", ViewCell::time(validation.created, Tone::Normal)),
         ("updated", validation.updated.to_string().into()),
     ]);
     OutputView::new().panel(title, rows)
