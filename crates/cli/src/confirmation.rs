@@ -20,8 +20,8 @@ pub enum Confirmation {
 pub fn confirm(question: &str, environment: &Environment) -> Confirmation {
     if !is_interactive(environment) {
         Confirmation::NoTerminal
-    } else if print_question(question).is_ok() {
-        read_confirmation()
+    } else if print(&format!("{question} [y/N] ")).is_ok() {
+        parse_confirmation(&read_line())
     } else {
         Confirmation::No
     }
@@ -36,14 +36,21 @@ pub async fn confirm_unless_interrupted(
     if !is_interactive(environment) {
         return Some(Confirmation::NoTerminal);
     }
+    let line = ask_unless_interrupted(&format!("{question} [y/N] ")).await?;
+    Some(parse_confirmation(&line))
+}
+
+/// Asks for a line on the terminal, in a process that handles Ctrl-C itself. Returns `None` if
+/// Ctrl-C is pressed instead, and an empty line at the end of the input.
+pub async fn ask_unless_interrupted(prompt: &str) -> Option<String> {
     // Installed before the question is printed, so that a Ctrl-C at the question is not lost.
     let mut interrupts = SignalListener::for_interrupts();
-    if print_question(question).is_err() {
-        return Some(Confirmation::No);
+    if print(prompt).is_err() {
+        return Some(String::new());
     }
-    let (sender, answer) = oneshot::channel();
+    let (sender, line) = oneshot::channel();
     // The thread is never joined: it may block on the terminal until the process exits.
-    thread::spawn(move || sender.send(read_confirmation()));
+    thread::spawn(move || sender.send(read_line()));
     tokio::select! {
         biased;
         () = interrupts.recv() => {
@@ -51,7 +58,7 @@ pub async fn confirm_unless_interrupted(
             let _ = io::stderr().write_all(b"\n");
             None
         }
-        answer = answer => Some(answer.unwrap_or(Confirmation::No)),
+        line = line => Some(line.unwrap_or_default()),
     }
 }
 
@@ -60,18 +67,17 @@ pub fn is_interactive(environment: &Environment) -> bool {
     environment.stdin.is_terminal() && environment.stderr.is_terminal()
 }
 
-fn print_question(question: &str) -> io::Result<()> {
+fn print(prompt: &str) -> io::Result<()> {
     let mut terminal = io::stderr();
-    terminal.write_all(format!("{question} [y/N] ").as_bytes())?;
+    terminal.write_all(prompt.as_bytes())?;
     terminal.flush()
 }
 
-fn read_confirmation() -> Confirmation {
+/// Returns the next line of the input; an error counts as its end.
+fn read_line() -> String {
     let mut line = String::new();
-    match io::stdin().lock().read_line(&mut line) {
-        Ok(_) => parse_confirmation(&line),
-        Err(_) => Confirmation::No,
-    }
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map(|_| line).unwrap_or_default()
 }
 
 fn parse_confirmation(line: &str) -> Confirmation {

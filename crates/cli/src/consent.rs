@@ -31,6 +31,18 @@ pub fn is_needed(failure: &CommandFailure) -> bool {
     failure.kind == FailureKind::NotTrusted && failure.facts.trust.is_some()
 }
 
+/// Returns the question about the file that a request needs, and the hash of the content that it is
+/// about. `None` if the request failed for another reason.
+pub fn question_of(failure: &CommandFailure) -> Option<(String, String)> {
+    let file = failure.facts.trust.as_ref()?;
+    is_needed(failure).then(|| (question(file), file.hash.clone()))
+}
+
+/// Returns the failure of a request whose file the user did not trust.
+pub fn declined_failure(failure: CommandFailure) -> CommandFailure {
+    failure.because("you declined")
+}
+
 /// Asks the user about the file that a request needs. Returns the hash of the content that the user
 /// consents to; without consent, the failure of the request.
 pub fn ask(failure: CommandFailure, environment: &Environment) -> Result<String, CommandFailure> {
@@ -39,7 +51,7 @@ pub fn ask(failure: CommandFailure, environment: &Environment) -> Result<String,
     };
     match confirm(&question(file), environment) {
         Confirmation::Yes => Ok(file.hash.clone()),
-        Confirmation::No => Err(failure.because("you declined")),
+        Confirmation::No => Err(declined_failure(failure)),
         // Without a terminal there is no consent. The failure names `--trust`.
         Confirmation::NoTerminal => Err(failure),
     }

@@ -12,6 +12,8 @@ use jiff::tz::TimeZone;
 
 /// Output width when it is unknown.
 const DEFAULT_WIDTH: u16 = 100;
+/// Rows of a terminal of unknown size.
+const DEFAULT_HEIGHT: u16 = 40;
 /// The system's time zones.
 const ZONES: &str = "/usr/share/zoneinfo";
 
@@ -91,6 +93,13 @@ impl Environment {
 
     pub fn home(&self) -> Option<PathBuf> {
         self.variable("HOME").map(PathBuf::from)
+    }
+
+    /// Returns the rows of the terminal.
+    pub fn height(&self) -> u16 {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout());
+        let rows = size.map(|size| size.ws_row).unwrap_or_default();
+        if rows > 0 { rows } else { DEFAULT_HEIGHT }
     }
 
     /// Returns the user's time zone, by `TZ` as libc reads it, else by `/etc/localtime`; UTC if there

@@ -1,7 +1,8 @@
 //! The only module that runs other programs for the command line itself. They are searched on
 //! `PATH`, started without a shell in a clean environment, and killed after a timeout.
 
-use std::io::Read;
+use std::ffi::OsStr;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,6 +18,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const OUTPUT_MAXIMUM: u64 = 64 * 1024;
 /// The variables that a program inherits.
 const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"];
+
+/// The pager if `PAGER` names none.
+const PAGER: &str = "less -R";
+/// The variables that a pager inherits.
+const PAGER_VARIABLES: [&str; 8] = [
+    "PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES",
+];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramOutput {
@@ -86,6 +94,50 @@ pub fn run_program(
         output: text(output).trim_end().to_owned(),
         last_error_line: complaint.lines().last().unwrap_or_default().to_owned(),
     })
+}
+
+/// Shows a text with the user's pager, on the terminal of this process. Returns whether there is one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is where processes are started and reaped"
+)]
+pub fn show_in_pager(text: &str, environment: &Environment) -> bool {
+    let chosen = environment.variable("PAGER").and_then(OsStr::to_str);
+    let mut words = chosen.unwrap_or(PAGER).split_whitespace();
+    let Some(program) = words.next().and_then(|name| find_pager(name, environment)) else {
+        return false;
+    };
+    let variables = PAGER_VARIABLES
+        .iter()
+        .filter_map(|name| Some((*name, environment.variable(name)?)));
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .env_clear()
+        .envs(variables)
+        // The text was written by a model: the pager must not run what is in it.
+        .env("LESSSECURE", "1")
+        .stdin(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        return false;
+    };
+    if let Some(mut input) = child.stdin.take() {
+        // The user may leave the pager before its end.
+        let _ = input.write_all(text.as_bytes());
+    }
+    let _ = child.wait();
+    true
+}
+
+/// Finds a pager on `PATH`, or by its absolute path.
+fn find_pager(name: &str, environment: &Environment) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.is_absolute() {
+        return is_executable(path).then(|| path.to_owned());
+    }
+    (!name.contains('/'))
+        .then(|| find(name, environment))
+        .flatten()
 }
 
 fn read_stream(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {

@@ -22,9 +22,7 @@ use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
 use crate::failure::{RequestError, interrupted_request_failure};
-use crate::next_steps::{
-    diff_step, force_checks_step, revert_step, start_over_step, status_step,
-};
+use crate::next_steps::{diff_step, force_checks_step, revert_step, start_over_step, status_step};
 use crate::plan::find::find_plan;
 use crate::plan::result_warnings::result_secret_warnings;
 use crate::plan::work::plan_work;

@@ -1,28 +1,25 @@
 //! `agents run`: creates, executes and applies a plan in one command.
 
-mod diff_stat;
 mod task;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use cleveragents_api::plan::PlanStart;
 use cleveragents_api::plan::drive::DriveAnswer;
 use cleveragents_api::plan::run::StartedPlan;
-use cleveragents_api::plan::{PlanApply, PlanDiff, PlanPreviewApply, PlanStart};
-use cleveragents_api::{MessageLevel, NextStep, Reply, Request, RequestKind};
+use cleveragents_api::{MessageLevel, Reply, RequestKind};
 use cleveragents_app::failure::display_path;
-use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{BaseSource, Phase, PlanState};
-use serde_json::Value;
+use cleveragents_domain::BaseSource;
 
 use super::plan::cost::describe_cost;
-use super::plan::{DestinationArgs, PlanProgress, apply, drive_view, run_with_progress};
+use super::plan::{DestinationArgs, PlanProgress, Review, drive_view, run_with_progress};
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
-use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
+use crate::confirmation::{Confirmation, confirm_unless_interrupted, is_interactive};
 use crate::consent::{self, TrustArgs};
 use crate::failure::{CommandFailure, ExitCode, FailureKind};
 use crate::names;
@@ -32,7 +29,8 @@ use crate::output::CommandAnswer;
 ///
 /// The argument is an action, registered or in the repository's .agents/actions, or a task as free
 /// text for the built-in action `builtin/do`. A project is created for the folder if it has none.
-/// Your files do not change before you confirm the diff, or pass --yes. Resume an interrupted run
+/// Your files do not change before you confirm the diff, or pass --yes; at the question you can also
+/// reject files, give feedback and redo, or choose a branch. Resume an interrupted run
 /// with `agents plan resume`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -144,10 +142,10 @@ impl RunArgs {
         loop {
             match app.call(request.clone()) {
                 Err(failure) if consent::is_needed(&failure) => {
-                    request.trusted_hash = Some(consent::ask(failure, context.environment)?);
+                    request.trusted_hash = Some(ask_for_trust(failure, app, context)?);
                 }
                 Err(failure) if failure.kind == FailureKind::Uncommitted => {
-                    confirm_uncommitted(failure, context)?;
+                    confirm_uncommitted(failure, app, context)?;
                     request.refuse_uncommitted = false;
                 }
                 reply => return reply,
@@ -196,169 +194,67 @@ impl RunArgs {
         started: &StartedPlan,
         context: &CommandContext<'_>,
     ) -> Result<Reply<DriveAnswer>, CommandFailure> {
-        let id = started.plan.plan_id;
+        let plan = started.plan.plan_id;
         let to = self.to.destination(context)?;
-        let typed = || to.is_some().then(|| self.to.as_typed());
-        let (handlers, caller) = (app.app(), app.caller());
-        let reply = run_with_progress(app, progress, id, handlers.drive(id, &caller))?;
-        if !is_executed(&reply.answer) {
-            if reply.answer.plan().state == PlanState::Applied {
-                show_diff_stat(app, progress, id)?;
-            }
-            return Ok(with_destination(reply, typed()));
-        }
-        let request = PlanApply {
-            plan: id.into(),
-            to: to.clone(),
-            mark_applied: false,
-            force_checks: None,
-        };
-        show_diff_stat(app, progress, id)?;
-        let answer = progress.suspend(|| self.confirm_apply(app, started, context));
-        match answer? {
-            Some(Confirmation::Yes) => {}
-            Some(Confirmation::No | Confirmation::NoTerminal) => {
-                let warnings = secret_warnings(app, id)?;
-                let reply = warnings.into_iter().fold(reply, Reply::warn);
-                return Ok(with_destination(reply, typed()).with_exit(ExitCode::Decision));
-            }
-            None => return Err(interrupted_failure(id, typed())),
-        }
-        app.check_not_interrupted(id)?;
-        apply(app, progress, id, request)
-    }
-
-    /// Shows the diff and asks whether to apply it. Returns `None` if the user pressed Ctrl-C.
-    fn confirm_apply(
-        &self,
-        app: &AppContext<'_>,
-        started: &StartedPlan,
-        context: &CommandContext<'_>,
-    ) -> Result<Option<Confirmation>, CommandFailure> {
-        let id = started.plan.plan_id;
-        self.show_diff(app, id, context)?;
-        let warnings = if is_interactive(context.environment) {
-            secret_warnings(app, id)?
-        } else {
-            Vec::new()
-        };
         let target = self.to.describe(&display_path(&started.path));
-        let question = format!("Apply these changes to {target}?");
-        let question = [warnings, vec![question]].concat().join("\n");
-        let reply = confirm_unless_interrupted(&question, context.environment);
-        Ok(app.block_on(reply))
-    }
-
-    /// Prints the diff before the user is asked about it.
-    fn show_diff(
-        &self,
-        app: &AppContext<'_>,
-        id: PlanId,
-        context: &CommandContext<'_>,
-    ) -> Result<(), CommandFailure> {
-        if !context.environment.stdin.is_terminal() || !context.environment.stderr.is_terminal() {
-            return Ok(());
-        }
-        let diff = app.call(diff_request(id))?.answer;
-        for patch in diff
-            .resources
-            .iter()
-            .filter_map(|it| it.patch_bytes.as_ref())
-        {
-            context.lines.patch(patch)?;
-        }
-        Ok(())
-    }
-}
-
-/// Shows the changed files with the numbers of changed lines.
-fn show_diff_stat(
-    app: &AppContext<'_>,
-    progress: &PlanProgress,
-    id: PlanId,
-) -> Result<(), CommandFailure> {
-    let diff = app.call(diff_request(id))?.answer;
-    progress.show_lines(&diff_stat::lines(&diff));
-    Ok(())
-}
-
-/// Returns the warnings about known secrets that the plan wrote into files.
-fn secret_warnings(app: &AppContext<'_>, id: PlanId) -> Result<Vec<String>, CommandFailure> {
-    let request = PlanPreviewApply { plan: id.into() };
-    Ok(app.call(request)?.answer.secret_warnings)
-}
-
-fn diff_request(id: PlanId) -> PlanDiff {
-    PlanDiff {
-        plan: id.into(),
-        patch: false,
-        files: Vec::new(),
-        resource: None,
+        let (handlers, caller) = (app.app(), app.caller());
+        let reply = run_with_progress(app, progress, plan, handlers.drive(plan, &caller))?;
+        let review = Review {
+            app,
+            progress,
+            context,
+            plan,
+            question: format!("Apply these changes to {target}?"),
+            typed_to: to.is_some().then(|| self.to.as_typed()),
+            to,
+        };
+        review.finish(reply)
     }
 }
 
 /// Asks once whether to continue without the uncommitted files that a request refused.
 fn confirm_uncommitted(
     failure: CommandFailure,
+    app: &AppContext<'_>,
     context: &CommandContext<'_>,
 ) -> Result<(), CommandFailure> {
     let warnings = failure.facts.warnings.as_deref().unwrap_or_default();
     let question = format!("{}\nContinue without them?", warnings.join("\n"));
-    match confirm(&question, context.environment) {
+    match confirm_before_start(&question, app, context)? {
         Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
         Confirmation::No => Err(failure.kind(FailureKind::Declined)),
     }
 }
 
-/// Whether the plan is executed and not applied.
-fn is_executed(answer: &DriveAnswer) -> bool {
-    let plan = answer.plan();
-    let executed = (plan.phase, plan.state) == (Phase::Execute, PlanState::Complete);
-    let applying = plan.phase == Phase::Apply
-        && !matches!(
-            plan.state,
-            PlanState::Applied | PlanState::Cancelled | PlanState::Unapplied
-        );
-    matches!(answer, DriveAnswer::Executed(_)) && (executed || applying)
-}
-
-/// Names the destination, as the user typed it, in the next steps that apply the plan.
-fn with_destination(mut reply: Reply<DriveAnswer>, to: Option<Value>) -> Reply<DriveAnswer> {
-    for message in &mut reply.messages {
-        add_destination(&mut message.content, to.as_ref());
-    }
-    reply
-}
-
-fn add_destination(step: &mut NextStep, to: Option<&Value>) {
-    if let NextStep::Request {
-        name, arguments, ..
-    } = step
-        && name == PlanApply::NAME
-        && let Some(to) = to
-    {
-        arguments.insert("to".to_owned(), to.clone());
+/// Asks whether to trust the file of the repository that a request needs; returns the hash of its
+/// content.
+fn ask_for_trust(
+    failure: CommandFailure,
+    app: &AppContext<'_>,
+    context: &CommandContext<'_>,
+) -> Result<String, CommandFailure> {
+    let Some((question, hash)) = consent::question_of(&failure) else {
+        return Err(failure);
+    };
+    match confirm_before_start(&question, app, context)? {
+        Confirmation::Yes => Ok(hash),
+        Confirmation::No => Err(consent::declined_failure(failure)),
+        // Without a terminal there is no consent. The failure names `--trust`.
+        Confirmation::NoTerminal => Err(failure),
     }
 }
 
-/// Returns the failure for Ctrl-C at the question: the work is done and can be applied later with
-/// the same `--to`.
-fn interrupted_failure(id: PlanId, to: Option<Value>) -> CommandFailure {
-    let mut apply = NextStep::send(&PlanApply {
-        plan: id.into(),
-        to: None,
-        mark_applied: false,
-        force_checks: None,
-    });
-    add_destination(&mut apply, to.as_ref());
-    CommandFailure::new(
-        ExitCode::Interrupted,
-        "interrupted; the plan is executed, and your files are unchanged",
-    )
-    .kind(FailureKind::Interrupted)
-    .hint(NextStep::send(&diff_request(id)))
-    .hint(apply)
-    .with_plan_id(id)
+/// Asks a question before there is a plan.
+fn confirm_before_start(
+    question: &str,
+    app: &AppContext<'_>,
+    context: &CommandContext<'_>,
+) -> Result<Confirmation, CommandFailure> {
+    let answer = confirm_unless_interrupted(question, context.environment);
+    app.block_on(answer).ok_or_else(|| {
+        CommandFailure::new(ExitCode::Interrupted, "interrupted; no plan was created")
+            .kind(FailureKind::Interrupted)
+    })
 }
 
 /// Says what models cost.

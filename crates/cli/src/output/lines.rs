@@ -12,7 +12,7 @@ use super::layout::{paint, wrap};
 use super::model::{Tone, ViewCell, serialize};
 use super::patch;
 use super::render_options::{ColourMode, RenderOptions};
-use super::text::escape_line;
+use super::text::{escape_cell, escape_line};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::local_time::LocalClock;
 
@@ -47,6 +47,11 @@ impl OutputLines {
             colour: options.stdout,
             clock: options.clock.clone(),
         }
+    }
+
+    /// Returns text of a model as it may be printed, with its line breaks.
+    pub fn escape(&self, text: &str) -> String {
+        escape_cell(&self.redactor.redact(text))
     }
 
     /// Returns lines on stderr with secrets masked in the same way.
@@ -90,8 +95,13 @@ impl OutputLines {
 
     /// Writes a patch that the user is about to be asked about.
     pub fn patch(&self, patch: &[u8]) -> Result<ReaderState, CommandFailure> {
+        self.write(&self.patch_text(patch))
+    }
+
+    /// Returns a patch as [`patch`](Self::patch) writes it.
+    pub fn patch_text(&self, patch: &[u8]) -> String {
         let shown = patch::render(patch, self.colour);
-        self.write(&self.redactor.redact(&shown))
+        self.redactor.redact(&shown)
     }
 
     /// Writes a progress message to stderr.

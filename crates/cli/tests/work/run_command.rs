@@ -465,6 +465,7 @@ pub(crate) fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child
     let mut command = world.command(arguments);
     command
         .env("TERM", "xterm")
+        .env("PAGER", "cat")
         .stdin(Stdio::from(theirs.try_clone().unwrap()))
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));

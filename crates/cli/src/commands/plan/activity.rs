@@ -43,6 +43,7 @@ pub(super) struct PlanActivity {
     /// The number of the model call whose text is shown.
     model_call: i64,
     text: String,
+    question: String,
 }
 
 /// A call that has begun and not ended.
@@ -89,6 +90,11 @@ impl PlanActivity {
     /// Returns the text of a model after the last complete line.
     pub(super) fn open_text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the last question of a model.
+    pub(super) fn question(&self) -> &str {
+        &self.question
     }
 
     /// Whether the events up to the begin of this model call were shown.
@@ -157,6 +163,11 @@ impl PlanActivity {
             EventBody::ExecuteRequested(it) => self.phase = it.0.phase.to_string(),
             EventBody::ResumeRequested(it) => self.phase = it.0.phase.to_string(),
             EventBody::ToolInvoked(it) => {
+                if ControlTool::from_name(&it.tool) == Some(ControlTool::AskUser)
+                    && let Some(question) = it.input.get("question").and_then(|it| it.as_str())
+                {
+                    question.clone_into(&mut self.question);
+                }
                 self.calls += 1;
                 self.current = call_text(&it.tool, &it.input);
                 let call = OpenCall {
@@ -175,6 +186,10 @@ impl PlanActivity {
                 self.model_call = it.number.unwrap_or(self.model_call);
             }
             EventBody::ModelAnswered(it) => self.usd += it.usd.unwrap_or(0.0),
+            EventBody::ModelFailed(it) => {
+                self.usd += it.spent.and_then(|it| it.usd).unwrap_or(0.0);
+            }
+            EventBody::ModelInterrupted(it) => self.usd += it.spent.usd.unwrap_or(0.0),
             EventBody::ActorInvoked(it) => self.current.clone_from(&it.title),
             _ => {}
         }

@@ -13,7 +13,7 @@ use cleveragents_domain::{Phase, PlanState};
 use super::destination::DestinationArgs;
 use super::execute::drive_view;
 use super::progress::{PlanProgress, find_before_question, run_with_progress};
-use super::view::{confirm_or_fail, summary_cell};
+use super::view::{confirm_before_work, summary_cell};
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
@@ -92,7 +92,7 @@ impl PlanApplyArgs {
         let id = plan.plan_id;
         if is_asking && !matches!(plan.state, PlanState::Applied | PlanState::Cancelled) {
             let (question, refused) = self.question(&app, &plan);
-            progress.suspend(|| confirm_or_fail(&question, self.yes, context, refused))?;
+            progress.suspend(|| confirm_before_work(&question, &app, context, refused))?;
         }
         let request = PlanApply {
             plan: id.into(),

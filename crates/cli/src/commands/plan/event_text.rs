@@ -434,12 +434,14 @@ fn answer_text(answered: &ModelAnswered) -> String {
 
 fn failure_text(failed: &ModelFailed) -> String {
     let error = one_line(&failed.error);
+    let spent = failed.spent.filter(|it| it.tokens > 0);
+    let cost = spent.map_or_else(String::new, |it| format!(", {}", spend_text(it)));
     match failed.retry_in_ms {
         Some(Some(delay)) => {
             let delay = duration_text(i64::try_from(delay).unwrap_or(i64::MAX));
-            format!("no answer, retry in {delay}: {error}")
+            format!("no answer{cost}, retry in {delay}: {error}")
         }
-        _ => format!("no answer: {error}"),
+        _ => format!("no answer{cost}: {error}"),
     }
 }
 
@@ -453,10 +455,9 @@ fn warning_text(warning: &BudgetWarning) -> String {
 
 fn spend_text(spend: ModelSpend) -> String {
     let tokens = format_count(spend.tokens, "token");
-    if spend.usd > 0.0 {
-        format!("{tokens}, {:.4} USD", spend.usd)
-    } else {
-        tokens
+    match spend.usd {
+        Some(usd) if usd > 0.0 => format!("{tokens}, {usd:.4} USD"),
+        _ => tokens,
     }
 }
 

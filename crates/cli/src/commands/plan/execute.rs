@@ -9,6 +9,7 @@ use cleveragents_api::plan::execute::ExecutedPlan;
 use super::apply::applied_view;
 use super::cost::cost_rows;
 use super::progress::{PlanProgress, run_work, sandbox_rows};
+use super::question::answer_questions;
 use super::view::summary_cell;
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::arguments::Format;
@@ -67,6 +68,7 @@ impl PlanExecuteArgs {
         let progress = PlanProgress::new(self.events, context);
         progress.announce(&plan);
         let reply = run_work(&app, &progress, id, request)?;
+        let reply = answer_questions(&app, &progress, context, reply)?;
         CommandAnswer::from_reply(reply, drive_view)
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct PlanProgress {
     /// `None` if the lines are not wanted.
     work: Option<WorkLines>,
     status: ProgressText,
+    /// For what is shown outside of lines.
+    lines: OutputLines,
     state: Mutex<ProgressState>,
 }
 
@@ -58,6 +60,7 @@ impl PlanProgress {
         Self {
             events: events.then(|| context.lines.clone()),
             work: (!is_silent).then(|| context.lines.work_lines(colour, width)),
+            lines: context.lines.clone(),
             status: ProgressText::new("plan", context.arguments, environment),
             state: Mutex::new(ProgressState {
                 last_seq: None,
@@ -80,6 +83,12 @@ impl PlanProgress {
     /// Hides the status line while `show` prints or asks something.
     pub(crate) fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
         self.status.suspend(show)
+    }
+
+    /// Returns the last question of a model, ready to be shown.
+    pub(crate) fn question(&self) -> String {
+        let question = self.state().activity.question().to_owned();
+        self.lines.escape(&question)
     }
 
     /// Shows which plan runs.

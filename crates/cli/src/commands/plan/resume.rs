@@ -1,25 +1,20 @@
 //! `agents plan resume`
 
 use clap::{Args, value_parser};
-use cleveragents_api::plan::drive::DriveAnswer;
+use cleveragents_api::RequestKind;
 use cleveragents_api::plan::resume::{NextMove, ResumePreviewAnswer};
-use cleveragents_api::plan::{
-    PlanApply, PlanDiff, PlanPreviewApply, PlanPreviewResume, PlanResume,
-};
-use cleveragents_api::{NextStep, Reply, RequestKind};
-use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Phase, PlanState};
+use cleveragents_api::plan::{PlanPreviewApply, PlanPreviewResume, PlanResume};
 
-use super::apply::apply;
 use super::execute::drive_view;
 use super::progress::{PlanProgress, run_work};
+use super::question::answer_questions;
+use super::review::{Review, is_executed};
 use super::view::summary_cell;
 use crate::argument_types::{PLAN_HELP, PlanArgument, parse_dollars};
 use crate::arguments::Format;
-use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
-use crate::confirmation::{Confirmation, confirm_unless_interrupted, is_interactive};
-use crate::failure::{CommandFailure, ExitCode, FailureKind};
+use crate::confirmation::is_interactive;
+use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
 use crate::plan_lookup::find_plan;
 
@@ -97,78 +92,25 @@ impl PlanResumeArgs {
         let progress = PlanProgress::new(self.events, context);
         progress.announce(&plan);
         let reply = run_work(&app, &progress, id, request)?;
-        let plan = reply.answer.plan();
-        let is_executed = (plan.phase, plan.state) == (Phase::Execute, PlanState::Complete);
-        if !is_executed || !is_interactive(context.environment) {
+        let reply = answer_questions(&app, &progress, context, reply)?;
+        if !is_executed(&reply.answer) || !is_interactive(context.environment) {
             return CommandAnswer::from_reply(reply, drive_view);
         }
-        match review_run(&app, &progress, id, context)? {
-            Review::NotRun => CommandAnswer::from_reply(reply, drive_view),
-            Review::Declined => {
-                CommandAnswer::from_reply(reply.with_exit(ExitCode::Decision), drive_view)
-            }
-            Review::Applied(reply) => CommandAnswer::from_reply(*reply, drive_view),
+        let preview = app.call(PlanPreviewApply { plan: id.into() })?.answer;
+        // Only a plan that `run` started ends with a question.
+        if !preview.is_run {
+            return CommandAnswer::from_reply(reply, drive_view);
         }
-    }
-}
-
-/// The outcome of the review at the end of a resumed `run`.
-enum Review {
-    /// The plan was not started by `run`, which is what ends with a question.
-    NotRun,
-    Declined,
-    Applied(Box<Reply<DriveAnswer>>),
-}
-
-/// Shows the diff of a resumed `run` and asks whether to apply it, as `run` does.
-fn review_run(
-    app: &AppContext<'_>,
-    progress: &PlanProgress,
-    id: PlanId,
-    context: &CommandContext<'_>,
-) -> Result<Review, CommandFailure> {
-    let preview = app.call(PlanPreviewApply { plan: id.into() })?.answer;
-    if !preview.is_run {
-        return Ok(Review::NotRun);
-    }
-    let request = PlanApply {
-        plan: id.into(),
-        to: preview.destination,
-        mark_applied: false,
-        force_checks: None,
-    };
-    let answer = progress.suspend(|| {
-        let diff = app.call(PlanDiff {
-            plan: id.into(),
-            patch: false,
-            files: Vec::new(),
-            resource: None,
-        })?;
-        let resources = diff.answer.resources.into_iter();
-        for patch in resources.filter_map(|it| it.patch_bytes) {
-            context.lines.patch(&patch)?;
-        }
-        let mut lines = preview.secret_warnings;
-        lines.push(format!("Apply plan {}?", preview.plan.name));
-        let question = lines.join("\n");
-        let answer = confirm_unless_interrupted(&question, context.environment);
-        Ok::<_, CommandFailure>(app.block_on(answer))
-    });
-    match answer? {
-        Some(Confirmation::Yes) => {
-            app.check_not_interrupted(id)?;
-            Ok(Review::Applied(Box::new(apply(
-                app, progress, id, request,
-            )?)))
-        }
-        Some(Confirmation::No | Confirmation::NoTerminal) => Ok(Review::Declined),
-        None => Err(CommandFailure::new(
-            ExitCode::Interrupted,
-            "interrupted; the plan is executed, and your files are unchanged",
-        )
-        .kind(FailureKind::Interrupted)
-        .hint(NextStep::send(&request))
-        .with_plan_id(id)),
+        let review = Review {
+            app: &app,
+            progress: &progress,
+            context,
+            plan: id,
+            question: format!("Apply plan {}?", preview.plan.name),
+            to: preview.destination,
+            typed_to: None,
+        };
+        CommandAnswer::from_reply(review.finish(reply)?, drive_view)
     }
 }
 

@@ -7,7 +7,7 @@ use cleveragents_api::plan::unapply::UnappliedPlan;
 use cleveragents_domain::PlanState;
 
 use super::progress::{PlanProgress, find_before_question, run_with_progress};
-use super::view::{confirm_or_fail, summary_cell};
+use super::view::{confirm_before_work, summary_cell};
 use crate::argument_types::{PLAN_HELP, PlanArgument};
 use crate::commands::CommandContext;
 use crate::confirmation::is_interactive;
@@ -42,11 +42,11 @@ impl PlanUnapplyArgs {
         let is_asking = !self.yes && is_interactive(context.environment);
         let plan = find_before_question(&app, &progress, &self.plan, is_asking)?;
         let id = plan.plan_id;
-        if plan.state != PlanState::Unapplied {
+        if is_asking && plan.state != PlanState::Unapplied {
             let question = format!("Undo the changes that plan {} applied?", plan.name);
             // Not that nothing was undone: an earlier unapply may have stopped half way.
             let refused = "the plan was not unapplied";
-            progress.suspend(|| confirm_or_fail(&question, self.yes, context, refused))?;
+            progress.suspend(|| confirm_before_work(&question, &app, context, refused))?;
         }
         let (handlers, caller) = (app.app(), app.caller());
         let work = handlers.call(PlanUnapply { plan: id.into() }, &caller);

@@ -2,7 +2,7 @@
 
 use cleveragents_api::plan::diff::{DiffFile, FileStatus, PlanDiffAnswer};
 
-use crate::commands::plan::ActivityLine;
+use super::activity::ActivityLine;
 use crate::output::{Tone, format_count};
 
 /// The maximum number of files that are listed.
