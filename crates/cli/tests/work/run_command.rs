@@ -68,6 +68,11 @@ fn a_task_is_executed_and_applied_with_yes() {
     let plan = data["plan_id"].as_str().unwrap();
     let said = messages_text(&world.model_calls(plan)[0]);
     assert!(said.contains("and well"), "{said}");
+    // The plan is named by its task, and found by that name.
+    let short = plan[plan.len() - 8..].to_lowercase();
+    assert_eq!(data["name"], format!("local/make-it-{short}"), "{data}");
+    let found = world.json_data(&["plan", "status", &format!("make-it-{short}")]);
+    assert_eq!(found["plan_id"], plan);
     // The folder is now a project and stays the same one.
     run.prints("local/shop");
     let projects = world.json_data(&["project", "list"]);
