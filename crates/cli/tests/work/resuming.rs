@@ -80,7 +80,7 @@ fn a_run_that_failed_goes_on_with_its_approvals() {
     // Fails while it makes the strategy: `run` approved it in advance. Each request takes the next
     // turn, also one that fails because there is none.
     let used = "  - {text: It has no strategy}\n".to_owned();
-    write_script(&world, &[used.clone()]);
+    write_script(&world, std::slice::from_ref(&used));
     let run = world.run_json(&run_words(&["make it"], &["--yes"], &path));
     let plan = run.exits(1).data()["plan_id"].as_str().unwrap().to_owned();
     // Fails again, while it executes.
