@@ -28,6 +28,8 @@ pub struct Message {
 #[serde(rename_all = "lowercase")]
 pub enum MessageLevel {
     Info,
+    /// A reason that people see only on request.
+    Detail,
     /// Something to do next.
     Hint,
     Warn,
@@ -55,6 +57,11 @@ impl<A> Reply<A> {
     #[must_use]
     pub fn info(self, text: impl Into<String>) -> Self {
         self.with_message(MessageLevel::Info, text.into())
+    }
+
+    #[must_use]
+    pub fn detail(self, text: impl Into<String>) -> Self {
+        self.with_message(MessageLevel::Detail, text.into())
     }
 
     #[must_use]

@@ -62,7 +62,7 @@ pub struct GlobalArguments {
     #[arg(long = "set", global = true, value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
 
-    /// Print more to stderr; may be repeated (-v info, -vv debug, -vvv trace)
+    /// Print more to stderr: reasons, then logs; may be repeated (-v info, -vv debug, -vvv trace)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 

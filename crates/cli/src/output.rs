@@ -35,7 +35,7 @@ pub use lines::{OutputLines, ReaderState, WorkLines};
 pub use model::{
     AnswerStatus, CommandAnswer, Message, OutputView, Tone, TreeRow, ViewBlock, ViewCell,
 };
-pub use render_options::{ColourMode, EnvelopeShape, RenderOptions};
+pub use render_options::{ColourMode, EnvelopeShape, RenderOptions, Verbosity};
 pub use row_limit::RowLimit;
 
 use crate::arguments::Format;

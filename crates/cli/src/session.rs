@@ -15,7 +15,7 @@ use crate::commands::{CommandContext, CommandRequirements, OutputMode};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::next_step::RepeatedOptions;
-use crate::output::{self, CommandAnswer, CommandReport, OutputLines, RenderOptions};
+use crate::output::{self, CommandAnswer, CommandReport, OutputLines, RenderOptions, Verbosity};
 use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{bootstrap, command, logging};
 
@@ -114,7 +114,7 @@ fn execute(
         }
     }
     let choose = |format| {
-        let options = RenderOptions::new(format, environment, global.quiet);
+        let options = RenderOptions::new(format, environment, Verbosity::new(global));
         match arguments.command.output_mode(options.format) {
             OutputMode::Answer => options,
             OutputMode::Events => options.with_event_lines(),

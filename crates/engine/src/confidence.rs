@@ -171,16 +171,11 @@ impl Assessment {
     pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {
         let proceed = profile.gate(threshold, self.confidence) == GateDecision::Proceed;
         let asked = profile.thresholds.get(threshold);
-        let outcome = if proceed {
-            "No approval needed"
-        } else {
-            "Waiting for your approval"
-        };
         EscalationDecision {
             proceed,
             confidence: self.confidence,
             explanation: format!(
-                "{outcome}. {threshold} of {} requires {asked}; {}",
+                "{threshold} of {} requires {asked}; {}",
                 profile.name, self.explanation
             ),
             factors: self.factors,
@@ -368,7 +363,7 @@ mod tests {
         assert!(
             decision
                 .explanation
-                .starts_with("Waiting for your approval")
+                .starts_with("execute_command of manual requires 1")
         );
     }
 

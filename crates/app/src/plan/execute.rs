@@ -23,6 +23,8 @@ use crate::plan::status::newest_error;
 use crate::plan::work::plan_work;
 use crate::services::Services;
 
+const WAITING_FOR_APPROVAL: &str = "Waiting for your approval";
+
 impl Handler<PlanExecute> for App {
     async fn handle(
         &self,
@@ -178,7 +180,8 @@ fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<E
         ExecuteOutcome::Unchanged(plan) => add_unchanged_messages(reply, plan),
         ExecuteOutcome::NeedsApproval { decision, .. } => reply
             .info("Strategy ready")
-            .info(decision.explanation.clone())
+            .info(WAITING_FOR_APPROVAL)
+            .detail(decision.explanation.clone())
             .hint(tree_step(id))
             .hint(execute_step(id))
             .with_exit(ExitClass::Decision),
@@ -192,7 +195,7 @@ fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<E
         ExecuteOutcome::Complete { auto_apply, .. } => {
             let reply = reply.info("Executed");
             let reply = match auto_apply {
-                AutoApply::No(reason) => reply.info(reason.clone()),
+                AutoApply::No(reason) => reply.info(WAITING_FOR_APPROVAL).detail(reason.clone()),
                 AutoApply::Yes => reply,
             };
             reply.hint(diff_step(id)).hint(apply_step(outcome.plan()))

@@ -90,7 +90,7 @@ fn render_outcome(
         stderr: colour,
         width: 48,
         piped: false,
-        quiet: false,
+        verbosity: Verbosity::Normal,
         shape: EnvelopeShape::Whole,
         clock: crate::local_time::LocalClock::new(jiff::tz::TimeZone::UTC, Timestamp::default()),
     };

@@ -7,7 +7,7 @@ use cleveragents_engine::secrets::Redactor;
 
 use super::MessageLevel;
 use super::model::CommandAnswer;
-use super::render_options::{ColourMode, RenderOptions};
+use super::render_options::{ColourMode, RenderOptions, Verbosity};
 use super::text::{escape_cell, escape_line};
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
@@ -23,11 +23,12 @@ const NEXT: Style = AnsiColor::Cyan.on_default();
 pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -> String {
     let mut output = String::new();
     for message in &answer.messages {
-        if options.quiet && matches!(message.level, MessageLevel::Info | MessageLevel::Hint) {
+        if is_hidden(message.level, options.verbosity) {
             continue;
         }
         let (style, rich, plain) = match message.level {
             MessageLevel::Info => (GOOD, "✓ OK", ""),
+            MessageLevel::Detail => (FAINT, "  Why:", "why:"),
             MessageLevel::Hint => (NEXT, "→ Next:", "next:"),
             MessageLevel::Warn => (DOUBTFUL, "! Warning:", "warning:"),
             MessageLevel::Error => (BAD, "✗ Error:", "error:"),
@@ -41,6 +42,14 @@ pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -
         }
     }
     output
+}
+
+fn is_hidden(level: MessageLevel, verbosity: Verbosity) -> bool {
+    match level {
+        MessageLevel::Info | MessageLevel::Hint => verbosity == Verbosity::Quiet,
+        MessageLevel::Detail => verbosity != Verbosity::Verbose,
+        MessageLevel::Warn | MessageLevel::Error => false,
+    }
 }
 
 /// Renders a failure: message, causes and hints.

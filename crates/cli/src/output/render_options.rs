@@ -1,6 +1,6 @@
 //! Selection of format, width and colour.
 
-use crate::arguments::Format;
+use crate::arguments::{Format, GlobalArguments};
 use crate::environment::{Environment, Terminal};
 use crate::local_time::LocalClock;
 
@@ -15,11 +15,30 @@ pub struct RenderOptions {
     pub width: u16,
     /// Whether stdout is a pipe or file; verbatim text is then written byte for byte.
     pub piped: bool,
-    /// Print only the answer and errors.
-    pub quiet: bool,
+    pub verbosity: Verbosity,
     pub shape: EnvelopeShape,
     /// For the times that people see.
     pub clock: LocalClock,
+}
+
+/// Which messages are printed beside the answer. Errors always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Only warnings.
+    Quiet,
+    Normal,
+    /// Also the reasons of decisions.
+    Verbose,
+}
+
+impl Verbosity {
+    pub fn new(arguments: &GlobalArguments) -> Self {
+        match (arguments.quiet, arguments.verbose) {
+            (true, _) => Self::Quiet,
+            (false, 0) => Self::Normal,
+            (false, _) => Self::Verbose,
+        }
+    }
 }
 
 /// Position of the envelope in the output.
@@ -39,7 +58,7 @@ pub enum ColourMode {
 
 impl RenderOptions {
     /// Uses the chosen format (flag, variable or setting), else the default for the terminal.
-    pub fn new(chosen: Option<Format>, environment: &Environment, quiet: bool) -> Self {
+    pub fn new(chosen: Option<Format>, environment: &Environment, verbosity: Verbosity) -> Self {
         let terminal = environment.stdout;
         let format = match (chosen, terminal) {
             (None, Terminal::None) => Format::Plain,
@@ -60,7 +79,7 @@ impl RenderOptions {
             stderr: colour(environment.stderr),
             width: environment.width.max(WIDTH_MINIMUM),
             piped: !terminal.is_terminal(),
-            quiet,
+            verbosity,
             shape: EnvelopeShape::Whole,
             clock: LocalClock::new(environment.time_zone(), environment.started),
         }

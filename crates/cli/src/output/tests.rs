@@ -10,7 +10,7 @@ fn render_options(format: Format, width: u16) -> RenderOptions {
         stderr: ColourMode::No,
         width,
         piped: true,
-        quiet: false,
+        verbosity: Verbosity::Normal,
         shape: EnvelopeShape::Whole,
         clock: crate::local_time::LocalClock::new(jiff::tz::TimeZone::UTC, Timestamp::default()),
     }
@@ -191,7 +191,7 @@ fn a_patch_goes_to_a_pipe_byte_for_byte_and_is_masked_for_people() {
 #[test]
 fn quiet_leaves_warnings_and_errors() {
     let mut options = render_options(Format::Plain, 80);
-    options.quiet = true;
+    options.verbosity = Verbosity::Quiet;
     let rendered = report_with_text("x").render(&options, &Redactor::default());
     assert_eq!(rendered.stderr, "warning: x\nerror: x\n");
 }

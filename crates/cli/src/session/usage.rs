@@ -9,7 +9,7 @@ use crate::arguments::{Format, GlobalArguments};
 use crate::command;
 use crate::environment::{Environment, Terminal};
 use crate::failure::CommandFailure;
-use crate::output::{self, CommandReport, RenderOptions, RenderedOutput};
+use crate::output::{self, CommandReport, RenderOptions, RenderedOutput, Verbosity};
 use crate::settings::{Locations, Settings, resolve};
 
 /// Prints clap's help or error and returns the exit code.
@@ -19,7 +19,7 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     if !is_help {
-        let choice = RenderOptions::new(format(environment), environment, false);
+        let choice = RenderOptions::new(format(environment), environment, Verbosity::Normal);
         if choice.format.is_envelope() {
             return super::write_report(&report(error, environment), &choice, redactor);
         }

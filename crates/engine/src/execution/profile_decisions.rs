@@ -94,7 +94,7 @@ impl EngineServices {
         // plan.
         } else if profile.guards.require_approval_for_apply {
             AutoApply::No(format!(
-                "Waiting for your approval. {} requires it before changes are applied",
+                "{} requires your approval before changes are applied",
                 profile.name
             ))
         } else {

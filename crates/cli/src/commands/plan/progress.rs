@@ -22,7 +22,7 @@ use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode, FailureKind};
-use crate::output::{OutputLines, RenderOptions, Tone, ViewCell, WorkLines};
+use crate::output::{OutputLines, RenderOptions, Tone, Verbosity, ViewCell, WorkLines};
 use crate::plan_lookup::find_plan;
 use crate::progress::ProgressText;
 use crate::signals::SignalListener;
@@ -55,7 +55,7 @@ impl PlanProgress {
         let on_terminal = environment.stderr.is_terminal();
         let width = on_terminal.then_some(environment.width);
         let is_silent = events || context.arguments.quiet;
-        let colour = RenderOptions::new(Some(Format::Color), environment, false).stderr;
+        let colour = RenderOptions::new(Some(Format::Color), environment, Verbosity::Normal).stderr;
         let activity = PlanActivity::new(width.map(usize::from));
         Self {
             events: events.then(|| context.lines.clone()),
