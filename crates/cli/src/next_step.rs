@@ -269,17 +269,7 @@ mod tests {
             ..ActionList::default()
         };
         let create = NextStep::fill_in::<ActionCreate>(&[("config", "FILE")]);
-        let apply = PlanApply {
-            plan: "4k2m9x0q".parse().unwrap(),
-            to: Some(Destination::Branch("a b".to_owned())),
-            mark_applied: false,
-            force_checks: None,
-        };
         for (step, expected) in [
-            (
-                NextStep::send(&apply),
-                "agents plan apply 4K2M9X0Q --to branch 'a b'",
-            ),
             (NextStep::send(&show), "agents action show local/lint"),
             (NextStep::send(&ActionList::default()), "agents action list"),
             (
@@ -289,15 +279,6 @@ mod tests {
             (
                 create.with_flag("update"),
                 "agents action create --config FILE --update",
-            ),
-            (
-                NextStep::send(&PlanApply {
-                    to: Some(Destination::Patch(
-                        AbsolutePath::from_bytes("/tmp/50% off.patch").unwrap(),
-                    )),
-                    ..apply.clone()
-                }),
-                "agents plan apply 4K2M9X0Q --to patch '/tmp/50% off.patch'",
             ),
             (
                 NextStep::fill_in::<PlanCheckpoints>(&[("plan", "PLAN")]),
@@ -318,6 +299,25 @@ mod tests {
             ("read the file".into(), "read the file"),
         ] {
             assert_eq!(render(&step), expected);
+        }
+    }
+
+    #[test]
+    fn a_destination_is_written_as_two_words() {
+        let branch = Destination::Branch("a b".to_owned());
+        let patch = AbsolutePath::from_bytes("/tmp/50% off.patch").unwrap();
+        for (to, expected) in [
+            (branch, "branch 'a b'"),
+            (Destination::Patch(patch), "patch '/tmp/50% off.patch'"),
+        ] {
+            let apply = PlanApply {
+                plan: "4k2m9x0q".parse().unwrap(),
+                to: Some(to),
+                mark_applied: false,
+                force_checks: None,
+            };
+            let expected = format!("agents plan apply 4K2M9X0Q --to {expected}");
+            assert_eq!(render(&NextStep::send(&apply)), expected);
         }
     }
 
