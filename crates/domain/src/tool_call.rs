@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{CheckpointId, PlanId, SandboxId, ToolCallId};
+use crate::id::{CheckpointId, DecisionId, PlanId, SandboxId, ToolCallId};
 use crate::name::NamespacedName;
 use crate::process::ProcessIdentity;
 use crate::text_enum::text_enum;
@@ -17,6 +17,9 @@ pub struct NewToolCall {
     pub plan_id: PlanId,
     pub attempt: u32,
     pub step: Option<u32>,
+    /// The decision that the call carries out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_id: Option<DecisionId>,
     /// The turn of the actor, counted from 1, and the call within that turn.
     pub turn: u32,
     pub slot: u32,

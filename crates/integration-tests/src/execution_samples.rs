@@ -168,6 +168,7 @@ pub fn tool_call(plan_id: PlanId, sandbox_id: SandboxId) -> NewToolCall {
         plan_id,
         attempt: 3,
         step: Some(2),
+        decision_id: Some(DecisionId::new(SystemIds.next())),
         turn: 4,
         slot: 5,
         tool: name("builtin/file-write"),

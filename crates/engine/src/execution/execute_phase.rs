@@ -195,7 +195,7 @@ impl<'a> ExecutePhase<'a> {
         let choice = DecisionDraft {
             parent: self.strategy.decision_id,
             decision_type: DecisionType::ImplementationChoice,
-            question: format!("{}{}?", step_question_start(number), step.title),
+            question: format!("How is step {number} done: {}?", step.title),
             chosen: format!("run by {}", self.actor.name),
             alternatives: Vec::new(),
             rationale: "It is the plan's execution actor.".to_owned(),
@@ -206,11 +206,6 @@ impl<'a> ExecutePhase<'a> {
         };
         self.run.record_decision_once(choice, None).await
     }
-}
-
-/// Returns how the question of a step's decision begins, by which it is found again.
-pub(crate) fn step_question_start(number: u32) -> String {
-    format!("How is step {number} done: ")
 }
 
 /// The plan's open sandboxes, the runner for calls in them, and the calls made before.

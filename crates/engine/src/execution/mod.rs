@@ -48,7 +48,6 @@ pub(crate) use agent_loop::request_items;
 pub use changesets::{Changeset, ExecutionContext};
 pub use checkpoints::CheckpointPolicy;
 pub use error::{ExecutionError, LocalOperation, Result, WrongNode};
-pub(crate) use execute_phase::step_question_start;
 pub(crate) use execute_request::add_approvals;
 pub use executor::{AutoApply, ExecuteOutcome, Executor, QueueOutcome};
 pub(crate) use ownership::{Owned, OwnerError, StoppableWork, claim_run, own_plan, run_stoppable};

@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 
 use super::line_calls::{LineCalls, replay};
 use super::{ProvenanceReader, Result, part_of_commit};
-use crate::execution::{ResultsError, step_question_start};
+use crate::execution::ResultsError;
 
 /// Number of changes read per page.
 const PAGE: u32 = 500;
@@ -285,7 +285,7 @@ fn line_plan(
         Some(FileCalls::Lines(lines)) => lines.call_of(origin.number, &line.text),
         Some(FileCalls::None | FileCalls::Unknown) | None => None,
     };
-    let step = call.and_then(|it| it.call.step);
+    let decision = call.and_then(|it| it.call.decision_id);
     Some(LinePlan {
         id: work.plan,
         name: work.name.clone(),
@@ -297,23 +297,14 @@ fn line_plan(
             actor: it.call.actor.clone(),
             step: it.call.step,
         }),
-        decision: step.and_then(|step| step_decision(&work.decisions, step)),
+        decision: decision.and_then(|id| line_decision(&work.decisions, id)),
     })
 }
 
-/// Returns the decision of a step: the newest, and one that was superseded only if there is no
-/// other.
-fn step_decision(decisions: &[Decision], step: u32) -> Option<LineDecision> {
-    let start = step_question_start(step);
-    let of_step = || {
-        let decisions = decisions.iter().rev();
-        decisions.filter(|it| it.question.starts_with(&start))
-    };
-    let found = of_step()
-        .find(|it| !it.is_superseded)
-        .or_else(|| of_step().next());
-    found.map(|it| LineDecision {
-        id: it.decision_id,
-        question: it.question.clone(),
+fn line_decision(decisions: &[Decision], id: DecisionId) -> Option<LineDecision> {
+    let found = decisions.iter().find(|it| it.decision_id == id)?;
+    Some(LineDecision {
+        id,
+        question: found.question.clone(),
     })
 }

@@ -142,6 +142,7 @@ impl RebaseWrite {
                 plan_id: self.plan,
                 attempt: plan.attempt,
                 step: None,
+                decision_id: None,
                 turn: 1,
                 slot: 1,
                 tool: tool_name(),

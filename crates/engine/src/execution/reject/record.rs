@@ -25,9 +25,6 @@ use crate::journal::new_event;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::{Result, StoreError, Transaction};
 
-/// The key of a rejection's decision in the input of its call.
-const DECISION_KEY: &str = "decision_id";
-
 /// Number of calls that one read returns.
 const PAGE: u32 = 500;
 
@@ -45,10 +42,7 @@ pub(in crate::execution) fn rejections_after(
         };
         after = last.number;
         let rejections = page.iter().filter(|it| it.call.tool == tool_name());
-        found.extend(rejections.filter_map(|it| {
-            let id = it.call.input.get(DECISION_KEY)?.as_str()?;
-            id.parse::<DecisionId>().ok()
-        }));
+        found.extend(rejections.filter_map(|it| it.call.decision_id));
     }
 }
 
@@ -91,6 +85,7 @@ impl RejectionStart {
             plan_id: id,
             attempt: plan.attempt,
             step: None,
+            decision_id: plan.decision_root_id.map(|_| self.decision),
             turn: 1,
             slot: 1,
             tool: tool_name(),
@@ -100,7 +95,6 @@ impl RejectionStart {
                 "path": self.target.path,
                 "hunk": self.target.hunk,
                 "why": self.rejection.why,
-                (DECISION_KEY): plan.decision_root_id.map(|_| self.decision),
             }),
             side_effects: Vec::new(),
             tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,

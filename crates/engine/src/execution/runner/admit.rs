@@ -105,6 +105,7 @@ impl ToolRunner {
                 plan_id: context.plan.identity.plan_id,
                 attempt: context.plan.attempt,
                 step: request.step,
+                decision_id: self.decision,
                 turn: request.turn,
                 slot: request.slot,
                 tool: request.tool.clone(),
