@@ -80,9 +80,8 @@ impl Locations {
             CommandFailure::usage(format!("cannot read the settings in {shown}"))
                 .kind(FailureKind::SettingsFile)
                 .because("there is no such file")
-                .hint(format!(
-                    "agents init --config-path {shown}, which creates it"
-                )),
+                // The option is added to the command.
+                .hint("agents init"),
         )
     }
 }

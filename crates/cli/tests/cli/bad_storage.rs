@@ -148,7 +148,7 @@ const CASES: &[StorageCase] = &[
         set_up: |environment| std::fs::create_dir(environment.path("small")).unwrap(),
         act: run_on_full_disk,
         code: 1,
-        words: &["no space left", "free some space", "agents gc"],
+        words: &["no space left", "free some space", "small/data gc"],
     },
     StorageCase {
         about: "a file of settings that is not TOML",

@@ -73,10 +73,8 @@ fn a_settings_file_that_was_named_must_exist() {
     let json = run.json();
     assert_eq!(json["data"]["error"]["kind"], "settings_file", "{json}");
     assert!(json.to_string().contains("there is no such file"), "{json}");
-    assert!(
-        json.to_string().contains("agents init --config-path"),
-        "{json}"
-    );
+    let hint = &json["data"]["error"]["hints"][0];
+    assert_eq!(hint, "agents --config-path mine.toml init", "{json}");
     // Both commands create it.
     for create in [&["init"][..], &["config", "set", "plan.concurrency", "8"]] {
         let environment = TestEnvironment::new();

@@ -316,7 +316,7 @@ fn an_idempotency_key_identifies_one_request() {
     let other = environment.run(&other);
     assert_eq!(other.code, Some(4), "{other:?}");
     assert_eq!(other.json()["data"]["plan_id"], first);
-    // Without a terminal nobody can be asked, so only --yes deletes.
+    // Without a terminal there is no question, so only --yes deletes.
     let asked = environment.run(&["plan", "delete", plan, "--format", "json"]);
     assert_eq!(asked.code, Some(5), "{asked:?}");
     environment.run(&["plan", "status", plan]).succeeded();

@@ -87,12 +87,21 @@ pub(crate) fn without_box_widths(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Replaces the short forms of these ids.
+/// Replaces the short forms of these ids where they are whole words: inside of a longer word the same
+/// digits mean something else.
 pub(crate) fn without_short_ids(text: &str, ids: &BTreeSet<String>) -> String {
-    let mut shown = text.to_owned();
-    for id in ids {
-        let short = id[id.len() - SHORT_LENGTH..].to_ascii_lowercase();
-        shown = shown.replace(&short, "newnewne");
-    }
-    shown
+    let short = |id: &String| id[id.len() - SHORT_LENGTH..].to_ascii_lowercase();
+    let short: BTreeSet<String> = ids.iter().map(short).collect();
+    let is_word = |c: char| c.is_ascii_alphanumeric();
+    let parts = text.split_inclusive(|c| !is_word(c));
+    let parts = parts.map(|part| {
+        let word = part.trim_end_matches(|c| !is_word(c));
+        let replaced = if short.contains(word) {
+            "newnewne"
+        } else {
+            word
+        };
+        format!("{replaced}{}", &part[word.len()..])
+    });
+    parts.collect()
 }

@@ -251,7 +251,7 @@ fn detach_takes_what_attach_took() {
     let detach = |arguments: &[&str]| {
         environment.run(&[&["validation", "detach", "--yes", "-f", "json"], arguments].concat())
     };
-    // Without arguments, the two attachments of the same validation cannot be told apart.
+    // Without arguments, the two attachments of the same validation are ambiguous.
     let ambiguous = detach(&first[..2]);
     assert_eq!(ambiguous.code, Some(2), "{ambiguous:?}");
     for id in &ids[..2] {

@@ -3,7 +3,7 @@
 use cleveragents_cli::bootstrap::ApplyStep;
 
 use crate::kill_at_step::{WorldSnapshot, kill_at_step, kill_when_reached};
-use crate::world::{BASE, TRUSTED, TestWorld};
+use crate::world::{BASE, TRUSTED, TestWorld, short_id};
 
 const EDIT: &str = "- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}\n";
 
@@ -105,7 +105,7 @@ fn an_interrupted_unapply_is_not_called_an_apply() {
     let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     let unapply = ["plan", "unapply", &plan, "--yes"];
     let steps = kill_at_step(&world, &unapply, 0).steps.len();
-    let finish = format!("agents plan unapply {plan}");
+    let finish = format!("agents plan unapply {}", short_id(&plan));
     let mut messages = Vec::new();
     for step in 1..=steps {
         snapshot.restore();

@@ -47,11 +47,11 @@ fn cancelling_a_plan_stops_all_its_processes() {
     assert_eq!(world.events_of_kind(&plan, "plan_cancelled").len(), 1);
     world
         .execute(&plan)
-        .succeeded()
+        .exits(4)
         .reports_state("execute/cancelled");
     world
         .apply(&plan)
-        .succeeded()
+        .exits(4)
         .reports_state("execute/cancelled");
     assert_eq!(world.commits("shop"), 1);
 }
@@ -99,7 +99,7 @@ fn cancelling_an_apply_stops_the_check_of_its_merge() {
     assert!(!is_process_running("31536003"));
     wait_for_run(works)
         .exits(4)
-        .prints("the plan was cancelled");
+        .prints("nothing was applied: the plan is at apply/cancelled");
     assert_eq!(world.commits("shop"), 2);
     assert_eq!(world.git_status("shop"), "");
 }

@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::models::{finish, messages_text, strategy, turn};
 use crate::run_command::{read_to_end, read_until_prompt, run_on_terminal, start_on_terminal};
-use crate::world::TestWorld;
+use crate::world::{TestWorld, short_id};
 
 const EDIT: &str = "- {tool: builtin/file-write, input: {path: made, content: made}}\n";
 
@@ -71,7 +71,7 @@ fn files_can_be_rejected_and_the_rest_applied_to_a_branch() {
     assert!(output.contains("apple rejected"), "{output}");
     assert!(output.contains("none not rejected"), "{output}");
     let plan = newest_plan(&world);
-    let branch = format!("agents/{}", plan[plan.len() - 8..].to_lowercase());
+    let branch = format!("agents/{}", short_id(&plan));
     let files = world.git(&world.path("shop"), &["ls-tree", "--name-only", &branch]);
     assert!(
         files.contains("berry") && !files.contains("apple"),

@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::event_follower::Follower;
 use crate::models::{finish, messages_text, strategy, turn};
-use crate::world::{AgentsRun, TestWorld};
+use crate::world::{AgentsRun, TestWorld, short_id};
 
 /// Defines an actor that makes the strategy and executes it in three turns.
 pub(crate) fn define_coder(world: &TestWorld) {
@@ -69,7 +69,7 @@ fn a_task_is_executed_and_applied_with_yes() {
     let said = messages_text(&world.model_calls(plan)[0]);
     assert!(said.contains("and well"), "{said}");
     // The plan is named by its task, and found by that name.
-    let short = plan[plan.len() - 8..].to_lowercase();
+    let short = short_id(&plan);
     assert_eq!(data["name"], format!("local/make-it-{short}"), "{data}");
     let found = world.json_data(&["plan", "status", &format!("make-it-{short}")]);
     assert_eq!(found["plan_id"], plan);
@@ -236,7 +236,7 @@ fn hints_name_the_destination_of_the_run() {
     let run = world.run_json(&run_words(&["make it"], &to, &path));
     let plan = run.exits(5).data()["plan_id"].as_str().unwrap().to_owned();
     let hint = |plan: &str| format!("agents plan apply {plan} --to branch agents/made");
-    let short = plan[plan.len() - 8..].to_lowercase();
+    let short = short_id(&plan);
     for words in [&["plan", "diff", &plan][..], &["plan", "resume", &plan]] {
         world.run(words).prints(&hint(&short));
     }

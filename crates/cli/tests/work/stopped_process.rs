@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event_follower::Follower;
 use crate::kill_at_step::{WorldSnapshot, kill_at_step, stop_at_step};
-use crate::world::{AgentsRun, TRUSTED, TestWorld};
+use crate::world::{AgentsRun, TRUSTED, TestWorld, short_id};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -217,11 +217,6 @@ fn status_names_a_stopped_process() {
         .prints(&format!("kill -CONT {pid}"));
 }
 
-/// Returns the part of an id that hints show.
-fn short(plan: &str) -> String {
-    plan[plan.len() - 8..].to_lowercase()
-}
-
 #[test]
 fn status_of_a_killed_process_names_the_way_on() {
     let world = TestWorld::new();
@@ -229,7 +224,7 @@ fn status_of_a_killed_process_names_the_way_on() {
     drop(process);
     let status = world.run(&["plan", "status", &plan]).succeeded();
     assert!(status.stdout.contains("run by: not running"), "{status:?}");
-    status.prints(&format!("agents plan resume {}", short(&plan)));
+    status.prints(&format!("agents plan resume {}", short_id(&plan)));
     let data = world.json_data(&["plan", "status", &plan]);
     assert_eq!(data["owner"], serde_json::Value::Null, "{data}");
 }
@@ -261,7 +256,7 @@ fn recovery_does_not_wait_for_locks() {
     let more = world.path("more").display().to_string();
     let run = run_with_timeout(&world, &["project", "create", "more", "--path", &more]).exits(0);
     run.prints("an apply could not be finished: another process is at work there");
-    let shown = format!("agents plan resume {}", short(&plan));
+    let shown = format!("agents plan resume {}", short_id(&plan));
     let hint = format!("agents plan resume {plan}");
     let listed = run_with_timeout(&world, &["plan", "list"])
         .exits(0)

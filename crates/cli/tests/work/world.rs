@@ -477,3 +477,8 @@ pub(crate) fn is_stress() -> bool {
     let percent = percent.and_then(|text| text.parse::<usize>().ok());
     percent.is_some_and(|percent| percent >= 100)
 }
+
+/// Returns the part of an id that hints show.
+pub(crate) fn short_id(id: &str) -> String {
+    id[id.len() - 8..].to_lowercase()
+}

@@ -171,7 +171,7 @@ fn backfill_plan(
 }
 
 /// Schema 9 has the usage of a call only in its body. Spending beyond that usage was an estimate,
-/// and it does not tell an unknown price from a price of 0: both become unknown.
+/// and it does not distinguish an unknown price from a price of 0: both become unknown.
 fn backfill_model_call(
     session: &mut StoreSession<'_>,
     id: &str,

@@ -84,6 +84,7 @@ fn model_call() -> ModelCallRecord {
         "answer": "",
         "usage": { "input_tokens": 1, "output_tokens": 1 },
         "spent": { "tokens": 1, "usd": 0.0 },
+        "is_estimate": false,
         "error": null,
         "started_at": Timestamp::default(),
         "finished_at": Timestamp::default(),
