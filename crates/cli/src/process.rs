@@ -96,7 +96,7 @@ pub fn run_program(
     })
 }
 
-/// Shows a text with the user's pager, on the terminal of this process. Returns whether there is one.
+/// Shows a text with the user's pager, on the terminal of this process. Returns whether that worked.
 #[expect(
     clippy::disallowed_methods,
     reason = "this module is where processes are started and reaped"
@@ -125,8 +125,7 @@ pub fn show_in_pager(text: &str, environment: &Environment) -> bool {
         // The user may leave the pager before its end.
         let _ = input.write_all(text.as_bytes());
     }
-    let _ = child.wait();
-    true
+    child.wait().is_ok_and(|status| status.success())
 }
 
 /// Finds a pager on `PATH`, or by its absolute path.

@@ -54,6 +54,11 @@ impl OutputLines {
         escape_cell(&self.redactor.redact(text))
     }
 
+    /// Returns text of a model as one line that may be printed.
+    pub fn escape_line(&self, text: &str) -> String {
+        escape_line(&self.redactor.redact(text))
+    }
+
     /// Returns lines on stderr with secrets masked in the same way.
     pub fn work_lines(&self, colour: ColourMode, width: Option<u16>) -> WorkLines {
         WorkLines {
@@ -98,6 +103,12 @@ impl OutputLines {
         self.write(&self.patch_text(patch))
     }
 
+    /// Writes a patch to stderr, where stdout is for programs.
+    pub fn patch_for_people(&self, patch: &[u8]) {
+        // If stderr is closed, there is no way left to report it.
+        let _ = io::stderr().write_all(self.patch_text(patch).as_bytes());
+    }
+
     /// Returns a patch as [`patch`](Self::patch) writes it.
     pub fn patch_text(&self, patch: &[u8]) -> String {
         let shown = patch::render(patch, self.colour);
@@ -106,7 +117,7 @@ impl OutputLines {
 
     /// Writes a progress message to stderr.
     pub fn remark(&self, text: &str) {
-        let text = escape_line(&self.redactor.redact(text)) + "\n";
+        let text = self.escape_line(text) + "\n";
         // If stderr is closed, there is no way left to report it.
         let _ = io::stderr().write_all(text.as_bytes());
     }

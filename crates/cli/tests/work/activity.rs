@@ -149,6 +149,7 @@ fn text_of_a_model_cannot_reorder_the_terminal() {
     let turns = [
         talking_turn(hostile, &[("file-list", "{}")]),
         strategy(&["Write it"]),
+        turn(&[("shell", r#"{command: "echo \u202e"}"#)]),
         finish("Done"),
     ];
     let world = world_with_coder(&turns);
@@ -156,6 +157,8 @@ fn text_of_a_model_cannot_reorder_the_terminal() {
     let (_, output) = run_on_terminal(&world, &words(&path, &["--yes"]), "");
     assert!(!output.contains('\u{202e}'), "{output:?}");
     assert!(output.contains("Look: \\u{202e} back."), "{output:?}");
+    // In the line of the call, and in the status line while it runs.
+    assert!(output.contains("$ echo \\u{202e}"), "{output:?}");
 }
 
 #[test]

@@ -10,6 +10,14 @@ const EDIT: &str = "- {tool: builtin/file-write, input: {path: made, content: ma
 
 /// Runs on a terminal with a model that takes these turns; returns the exit code and the output.
 fn run_with_replies(turns: &[String], replies: &str) -> (TestWorld, Option<i32>, String) {
+    run_with_options(turns, &[], replies)
+}
+
+fn run_with_options(
+    turns: &[String],
+    options: &[&str],
+    replies: &str,
+) -> (TestWorld, Option<i32>, String) {
     let world = TestWorld::empty();
     world.create_repository("shop");
     world.define_llm_actor("coder", &turns.concat(), "");
@@ -24,6 +32,7 @@ fn run_with_replies(turns: &[String], replies: &str) -> (TestWorld, Option<i32>,
         "--path",
         &path,
     ];
+    let words = [&words[..], options].concat();
     let (code, output) = run_on_terminal(&world, &words, replies);
     (world, code, output)
 }
@@ -114,7 +123,31 @@ fn a_question_of_the_model_is_asked_on_the_terminal() {
     // Later.
     let (world, code, output) = run_with_replies(&turns, "\n");
     assert_eq!(code, Some(5), "{output}");
-    world.assert_waiting_for(&newest_plan(&world), "answer");
+    let plan = newest_plan(&world);
+    world.assert_waiting_for(&plan, "answer");
+    // The question is older than the command that asks it.
+    let (code, output) = run_on_terminal(&world, &["plan", "resume", &plan], "green\ny\n");
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("Which colour?\r\nYour answer"), "{output}");
+    assert_eq!(world.commits("shop"), 2);
+}
+
+/// What belongs to the question is shown although the work is not.
+#[test]
+fn a_quiet_review_shows_what_it_asks_about() {
+    let turns = [
+        strategy(&["Write it"]),
+        write("apple", "one\\n"),
+        write("berry", "two\\n"),
+        finish("It is made"),
+    ];
+    let (world, code, output) = run_with_options(&turns, &["-q"], "r\ncherry\nnone\nn\n");
+    assert_eq!(code, Some(5), "{output}");
+    for shown in ["2. berry added", "cherry not rejected: ", "2 files changed"] {
+        assert!(output.contains(shown), "no `{shown}`: {output}");
+    }
+    assert!(!output.contains("step 1/1"), "{output}");
+    assert_eq!(world.commits("shop"), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `agents run`: the whole lifecycle in one command, with and without a terminal.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
 
@@ -69,7 +69,7 @@ fn a_task_is_executed_and_applied_with_yes() {
     let said = messages_text(&world.model_calls(plan)[0]);
     assert!(said.contains("and well"), "{said}");
     // The plan is named by its task, and found by that name.
-    let short = short_id(&plan);
+    let short = short_id(plan);
     assert_eq!(data["name"], format!("local/make-it-{short}"), "{data}");
     let found = world.json_data(&["plan", "status", &format!("make-it-{short}")]);
     assert_eq!(found["plan_id"], plan);
@@ -290,6 +290,8 @@ fn an_applied_key_does_nothing_again() {
     let head = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
     // A later edit of the user must be kept.
     world.write("shop/new", "mine\n");
+    // The result is not needed any more.
+    fs::remove_dir_all(world.path("home/.cleveragents/sandboxes")).unwrap();
     for more in [&["--yes"][..], &[], &["--yes", "--to", "branch", "other"]] {
         let again = [&key[..], more].concat();
         let again = run_words(&["make it"], &again, &path);

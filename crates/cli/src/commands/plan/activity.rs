@@ -20,6 +20,13 @@ use crate::output::Tone;
 /// Spaces before what belongs to a step or a phase.
 pub(super) const INDENT: usize = 2;
 
+/// Stands for a question that is too long for an event.
+const LONG_QUESTION: &str = "The question of the model is too long to be shown here.";
+
+/// The maximum length of a line of a model's text, in characters. Longer ones are broken: the text of
+/// a line is processed again with each part that arrives.
+const LINE_MAXIMUM: usize = 1000;
+
 /// A line about something that has happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ActivityLine {
@@ -102,6 +109,24 @@ impl PlanActivity {
         self.model_call >= number
     }
 
+    /// Takes in the question of an event that is not shown.
+    pub(super) fn read_question(&mut self, event: &JournalEvent) {
+        if let Some(EventBody::ToolInvoked(it)) = event.known_body() {
+            self.update_question(&it);
+        }
+    }
+
+    fn update_question(&mut self, invoked: &ToolInvoked) {
+        if ControlTool::from_name(&invoked.tool) != Some(ControlTool::AskUser) {
+            return;
+        }
+        // A very long input is not in the event.
+        let question = invoked.input.get("question").and_then(|it| it.as_str());
+        question
+            .unwrap_or(LONG_QUESTION)
+            .clone_into(&mut self.question);
+    }
+
     /// Returns the lines about an event.
     pub(super) fn event(&mut self, event: &JournalEvent) -> Vec<ActivityLine> {
         let Some(body) = event.known_body() else {
@@ -163,11 +188,7 @@ impl PlanActivity {
             EventBody::ExecuteRequested(it) => self.phase = it.0.phase.to_string(),
             EventBody::ResumeRequested(it) => self.phase = it.0.phase.to_string(),
             EventBody::ToolInvoked(it) => {
-                if ControlTool::from_name(&it.tool) == Some(ControlTool::AskUser)
-                    && let Some(question) = it.input.get("question").and_then(|it| it.as_str())
-                {
-                    question.clone_into(&mut self.question);
-                }
+                self.update_question(it);
                 self.calls += 1;
                 self.current = call_text(&it.tool, &it.input);
                 let call = OpenCall {
@@ -300,9 +321,14 @@ impl PlanActivity {
 }
 
 /// Returns the end of the first complete line: after a line end, or after the last word that fits
-/// the width. A word that is longer than a line is not broken.
+/// the width. A word that is longer than a line is not broken before the maximum.
 fn line_end(text: &str, width: Option<usize>) -> Option<usize> {
+    let maximum = text.char_indices().nth(LINE_MAXIMUM).map(|(end, _)| end);
     let line = text.find('\n').map(|end| end + 1);
+    let line = match (line, maximum) {
+        (Some(line), Some(maximum)) => Some(line.min(maximum)),
+        (line, maximum) => line.or(maximum),
+    };
     let first = &text[..line.unwrap_or(text.len())];
     let Some(width) = width else {
         return line;

@@ -33,8 +33,9 @@ use crate::unfinished_applies::recover_applies;
 #[derive(Debug)]
 pub(crate) struct PlanProgress {
     events: Option<OutputLines>,
-    /// `None` if the lines are not wanted.
-    work: Option<WorkLines>,
+    work: WorkLines,
+    /// Whether the work is shown: not with `--quiet` and `--events`.
+    is_work_shown: bool,
     status: ProgressText,
     /// For what is shown outside of lines.
     lines: OutputLines,
@@ -59,7 +60,8 @@ impl PlanProgress {
         let activity = PlanActivity::new(width.map(usize::from));
         Self {
             events: events.then(|| context.lines.clone()),
-            work: (!is_silent).then(|| context.lines.work_lines(colour, width)),
+            work: context.lines.work_lines(colour, width),
+            is_work_shown: !is_silent,
             lines: context.lines.clone(),
             status: ProgressText::new("plan", context.arguments, environment),
             state: Mutex::new(ProgressState {
@@ -97,19 +99,36 @@ impl PlanProgress {
         self.show_lines(&[ActivityLine::new(0, text, Tone::Strong)]);
     }
 
-    /// Shows lines above the status line.
+    /// Shows lines about the work above the status line.
     pub(crate) fn show_lines(&self, lines: &[ActivityLine]) {
-        let Some(work) = &self.work else {
-            return;
-        };
+        if self.is_work_shown {
+            self.show_for_question(lines);
+        }
+    }
+
+    /// Shows lines that belong to a question, also where the work is not shown.
+    pub(super) fn show_for_question(&self, lines: &[ActivityLine]) {
         if lines.is_empty() {
             return;
         }
         self.status.suspend(|| {
             for line in lines {
-                work.write(line.indent, &line.text, line.tone);
+                self.work.write(line.indent, &line.text, line.tone);
             }
         });
+    }
+
+    /// Whether stdout is for events.
+    pub(super) fn writes_events(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Takes in events of the plan that happened before this command, without showing them.
+    pub(super) fn read_question(&self, events: &[JournalEvent]) {
+        let mut state = self.state();
+        events
+            .iter()
+            .for_each(|event| state.activity.read_question(event));
     }
 
     fn show_progress(&self, progress: &Progress) {
@@ -130,12 +149,14 @@ impl PlanProgress {
     }
 
     fn show(&self, activity: &PlanActivity, lines: &[ActivityLine]) {
-        if let Some(work) = &self.work {
-            let text = work.open_text(INDENT, activity.open_text());
+        if self.is_work_shown {
+            let text = self.work.open_text(INDENT, activity.open_text());
             self.status.set_text(&text);
             self.show_lines(lines);
         }
-        self.status.set_message(&activity.status());
+        // It contains text of models: commands, titles and errors.
+        let status = self.lines.escape_line(&activity.status());
+        self.status.set_message(&status);
     }
 
     /// Shows the rest of a text whose end was lost.

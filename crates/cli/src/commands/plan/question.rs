@@ -1,7 +1,7 @@
 //! Questions of a model, asked on the terminal of the command that runs its plan.
 
 use cleveragents_api::plan::drive::DriveAnswer;
-use cleveragents_api::plan::{PlanPrompt, PlanResume};
+use cleveragents_api::plan::{PlanLog, PlanPrompt, PlanResume};
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::WaitReason;
 use cleveragents_domain::id::PlanId;
@@ -22,7 +22,7 @@ pub(crate) fn answer_questions(
 ) -> Result<Reply<DriveAnswer>, CommandFailure> {
     let id = reply.answer.plan().plan_id;
     while is_interactive(context.environment) && waits_for_answer(&reply) {
-        let question = progress.question();
+        let question = question(app, progress, id)?;
         let prompt = format!("{question}\nYour answer, or Enter to answer later: ");
         let line = progress.suspend(|| app.block_on(ask_unless_interrupted(&prompt)));
         let line = line.ok_or_else(|| interrupted_failure(id))?;
@@ -35,6 +35,23 @@ pub(crate) fn answer_questions(
         reply = run_work(app, progress, id, PlanResume::new(id))?;
     }
     Ok(reply)
+}
+
+/// Returns the newest question of the plan's model. It may be older than this command.
+fn question(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
+    plan: PlanId,
+) -> Result<String, CommandFailure> {
+    if progress.question().is_empty() {
+        let journal = app.call(PlanLog {
+            plan: plan.into(),
+            from_seq: None,
+            limit: None,
+        })?;
+        progress.read_question(&journal.answer.events);
+    }
+    Ok(progress.question())
 }
 
 fn waits_for_answer(reply: &Reply<DriveAnswer>) -> bool {

@@ -76,7 +76,7 @@ impl Review<'_> {
             reply = answer_questions(self.app, self.progress, self.context, reply)?;
             if !is_executed(&reply.answer) {
                 if reply.answer.plan().state == PlanState::Applied {
-                    self.progress.show_lines(&diff_stat::lines(&self.diff()?));
+                    self.show_stat_of_applied();
                 }
                 return Ok(with_destination(reply, self.typed_to.as_ref()));
             }
@@ -101,13 +101,22 @@ impl Review<'_> {
         }
     }
 
+    /// Shows the changed files of an applied plan. The plan is applied whether or not its sandbox
+    /// still has them, so an error is none of the command.
+    fn show_stat_of_applied(&self) {
+        if let Ok(diff) = self.diff() {
+            self.progress.show_lines(&diff_stat::lines(&diff));
+        }
+    }
+
     /// Asks what to do with the result. Without a terminal, it is kept for later.
     fn decide(&self) -> Result<ReviewOutcome, CommandFailure> {
         let mut diff = self.diff()?;
-        self.progress.show_lines(&diff_stat::lines(&diff));
         if !is_interactive(self.context.environment) {
+            self.progress.show_lines(&diff_stat::lines(&diff));
             return Ok(ReviewOutcome::Later);
         }
+        self.show(&diff_stat::lines(&diff));
         self.show_short_patch(&diff)?;
         loop {
             let Some(line) = self.ask(&self.question()?) else {
@@ -122,7 +131,7 @@ impl Review<'_> {
                 "r" | "reject" => {
                     let step = self.reject(&diff)?;
                     diff = self.diff()?;
-                    self.progress.show_lines(&diff_stat::lines(&diff));
+                    self.show(&diff_stat::lines(&diff));
                     step
                 }
                 "f" | "feedback" => self.redo()?,
@@ -213,14 +222,28 @@ impl Review<'_> {
         }
         let text = format!("the diff has {lines} lines: s shows it");
         let line = ActivityLine::new(0, text, Tone::Normal);
-        self.progress.show_lines(&[line]);
+        self.show(&[line]);
         Ok(())
     }
 
     fn print_patch(&self, diff: &PlanDiffAnswer) -> Result<(), CommandFailure> {
+        let lines = &self.context.lines;
         self.progress.suspend(|| {
-            patches(diff).try_for_each(|patch| self.context.lines.patch(patch).map(drop))
+            if !self.is_stdout_for_people() {
+                patches(diff).for_each(|patch| lines.patch_for_people(patch));
+                return Ok(());
+            }
+            patches(diff).try_for_each(|patch| lines.patch(patch).map(drop))
         })
+    }
+
+    fn is_stdout_for_people(&self) -> bool {
+        self.context.environment.stdout.is_terminal() && !self.progress.writes_events()
+    }
+
+    /// Shows lines about the result that the question is about.
+    fn show(&self, lines: &[ActivityLine]) {
+        self.progress.show_for_question(lines);
     }
 
     /// Shows the whole diff in a pager, or prints it if there is none.
@@ -228,8 +251,8 @@ impl Review<'_> {
         let lines = &self.context.lines;
         let text: String = patches(diff).map(|patch| lines.patch_text(patch)).collect();
         let environment = self.context.environment;
-        let is_shown = self.progress.suspend(|| show_in_pager(&text, environment));
-        if is_shown {
+        let show = || self.progress.suspend(|| show_in_pager(&text, environment));
+        if self.is_stdout_for_people() && show() {
             return Ok(());
         }
         self.print_patch(diff)
@@ -244,7 +267,7 @@ impl Review<'_> {
                 ActivityLine::new(2, text, Tone::Normal)
             })
             .collect();
-        self.progress.show_lines(&numbered);
+        self.show(&numbered);
         let Some(files) = self.ask("Reject which? Numbers, FILE or FILE:HUNK, with spaces: ")
         else {
             return Ok(ReviewStep::Done(ReviewOutcome::Interrupted));
@@ -265,7 +288,7 @@ impl Review<'_> {
                     ActivityLine::new(2, text, Tone::Bad)
                 }
             };
-            self.progress.show_lines(&[line]);
+            self.show(&[line]);
         }
         Ok(ReviewStep::AskAgain)
     }
@@ -295,8 +318,14 @@ impl Review<'_> {
             to_phase: None,
             reason: Some(feedback),
         };
-        self.app.call(request)?;
-        Ok(ReviewStep::Done(ReviewOutcome::Redo))
+        Ok(match self.app.call(request) {
+            Ok(_) => ReviewStep::Done(ReviewOutcome::Redo),
+            Err(failure) => {
+                let text = format!("not done again: {failure}");
+                self.show(&[ActivityLine::new(2, text, Tone::Bad)]);
+                ReviewStep::AskAgain
+            }
+        })
     }
 
     fn branch(&self) -> ReviewStep {

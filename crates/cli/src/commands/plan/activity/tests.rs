@@ -161,6 +161,27 @@ fn long_text_is_broken_between_words() {
 }
 
 #[test]
+fn text_without_an_end_is_broken_at_the_maximum() {
+    for width in [None, Some(80)] {
+        let mut activity = PlanActivity::new(width);
+        let lines = activity.progress(&model_text(&"x".repeat(2 * LINE_MAXIMUM + 5)));
+        let lengths: Vec<usize> = lines.iter().map(|line| line.text.len()).collect();
+        assert_eq!(lengths, [LINE_MAXIMUM, LINE_MAXIMUM]);
+        assert_eq!(activity.open_text(), "xxxxx");
+    }
+}
+
+#[test]
+fn a_question_that_an_event_leaves_out_replaces_the_one_before() {
+    let mut activity = PlanActivity::new(None);
+    activity.read_question(&invoked(CALL, "ask-user", &json!({"question": "Which?"})));
+    assert_eq!(activity.question(), "Which?");
+    let abridged = json!({"left_out_bytes": 20_000, "hash": "00"});
+    activity.event(&invoked(OTHER_CALL, "ask-user", &abridged));
+    assert_eq!(activity.question(), LONG_QUESTION);
+}
+
+#[test]
 fn a_retry_says_when_and_why() {
     let mut activity = PlanActivity::new(None);
     let lines = activity.progress(&Progress::ModelRetry {
