@@ -79,7 +79,12 @@ pub(crate) async fn executed_reply(
             match error.filter(needs_change) {
                 // Going on from here would end in the same error.
                 Some(error) => {
-                    let reply = reply.error(reason.clone()).with_exit(ExitClass::Error);
+                    let reply = reply
+                        .error(reason.clone())
+                        .hint(NextStep::send(&PlanErrors {
+                            plan: plan.identity.plan_id.into(),
+                        }))
+                        .with_exit(ExitClass::Error);
                     let steps = recovery_steps(&error).into_iter();
                     steps.map(|it| it.step).fold(reply, Reply::hint)
                 }

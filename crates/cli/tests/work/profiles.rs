@@ -137,7 +137,7 @@ fn commands_in_the_wrong_state_are_refused() {
     world.run(&["plan", "cancel", &plan]).succeeded();
     for command in ["execute", "apply"] {
         let run = world.run_json(&["plan", command, &plan]);
-        run.succeeded().reports_state("strategize/cancelled");
+        run.exits(4).reports_state("strategize/cancelled");
     }
     world.execute("nobody-knows").exits(2);
     world.apply("01JZZZZZZZ0000000000000000").exits(3);
@@ -153,7 +153,7 @@ fn the_apply_guard_stops_an_automatic_apply() {
         .execute(&plan)
         .succeeded()
         .reports_state("execute/complete");
-    run.prints("requires it before changes are applied");
+    run.prints("requires your approval before changes are applied");
     assert_eq!(world.commits("shop"), commits);
     world
         .apply(&plan)

@@ -59,7 +59,7 @@ fn a_task_is_executed_and_applied_with_yes() {
     let run = run.succeeded().reports_state("apply/applied");
     let data = run.data();
     assert_eq!(data["action"], "builtin/do", "{data}");
-    assert!(data["cost"]["tokens"].as_u64().unwrap() > 0, "{data}");
+    assert!(data["cost"]["tokens_used"].as_u64().unwrap() > 0, "{data}");
     assert_eq!(world.read("shop/new"), "made\n");
     assert_eq!(
         (world.commits("shop"), world.git_status("shop")),
@@ -301,8 +301,7 @@ fn an_applied_key_does_nothing_again() {
             .reports_state("apply/applied");
         assert_eq!(run.data()["plan_id"], plan, "{run:?}");
         // The plain output names the plan.
-        let short = &plan[plan.len() - 8..];
-        world.run(&again).succeeded().prints(short);
+        world.run(&again).succeeded().prints(&short_id(plan));
     }
     assert_eq!(world.events(plan), before);
     assert_eq!(world.model_calls(plan).len(), 3);
