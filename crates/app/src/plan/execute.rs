@@ -5,7 +5,8 @@ use cleveragents_api::plan::execute::{ExecutedPlan, StrategySummary, WorkProgres
 use cleveragents_api::plan::{PlanCheckpoints, PlanErrors, PlanExecute, PlanStatus};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::{
-    ErrorRecord, Phase, Plan, PlanState, PointOfNoReturn, RecoveryAction, WaitReason,
+    Confidence, ErrorRecord, GateDecision, Phase, Plan, PlanState, PointOfNoReturn, RecoveryAction,
+    ThresholdName, WaitReason,
 };
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 
@@ -19,6 +20,7 @@ use crate::next_steps::{
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
 use crate::plan::next_commands::{continue_failed_step, plan_next_steps};
+use crate::plan::resume::{is_approved_apply_failed, repeat_apply};
 use crate::plan::status::newest_error;
 use crate::plan::work::plan_work;
 use crate::services::Services;
@@ -41,10 +43,21 @@ impl Handler<PlanExecute> for App {
                 .kind(FailureKind::Approval)
                 .hint(execute_step(id)));
         }
+        // Otherwise only the user can approve the apply again.
+        if is_approved_apply_failed(&plan) && applies_by_itself(&plan) {
+            return repeat_apply(&self.services, &plan, caller).await;
+        }
         let executor = self.services.executor(caller)?;
         let queued = executor.enqueue(&plan, &caller.who).await?;
         queued_reply(&self.services, queued).await
     }
+}
+
+/// Whether the profile applies the plan without the user, however unsure its actors are.
+fn applies_by_itself(plan: &Plan) -> bool {
+    let profile = &plan.brief.automation_profile;
+    let gate = profile.gate(ThresholdName::StartApply, Confidence::ZERO);
+    gate == GateDecision::Proceed && !profile.guards.require_approval_for_apply
 }
 
 /// Returns the reply to a request to run a plan, before it runs.

@@ -44,7 +44,7 @@ impl Handler<PlanResume> for App {
 }
 
 /// Returns whether an apply failed that the user had approved, before it changed anything.
-fn is_approved_apply_failed(plan: &Plan) -> bool {
+pub(super) fn is_approved_apply_failed(plan: &Plan) -> bool {
     let at = plan.position;
     (at.phase(), at.state()) == (Phase::Apply, PlanState::Errored)
         && at.point_of_no_return() == PointOfNoReturn::Ahead
@@ -52,7 +52,7 @@ fn is_approved_apply_failed(plan: &Plan) -> bool {
 }
 
 /// Queues the apply again, as the user approved it: with its destination and author.
-async fn repeat_apply(
+pub(super) async fn repeat_apply(
     services: &Services,
     plan: &Plan,
     caller: &Caller,
