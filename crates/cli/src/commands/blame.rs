@@ -17,8 +17,9 @@ const COMMIT_LENGTH: usize = 8;
 
 /// Show which plan, decision and tool call wrote each line of a file
 ///
-/// Lines of commits that no plan made show the commit and its author, as `git blame` does. JSON
-/// has the decision of each step too.
+/// Lines of commits that no plan made show the commit and its author, as `git blame` does. A plan
+/// is "(not verified)" if the message of a commit names it, but no recorded apply made the commit.
+/// JSON has the decision of each step too.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -52,7 +53,14 @@ fn view(file: &BlamedFile) -> OutputView {
 
 fn row(line: &BlamedFileLine) -> Vec<ViewCell> {
     let origin = match (&line.plan, &line.commit) {
-        (Some(plan), _) => ViewCell::new(format!("plan {}", plan.plan_id.short()), Tone::Strong),
+        (Some(plan), _) => {
+            let id = plan.plan_id.short();
+            match plan.direction {
+                Some(_) => ViewCell::new(format!("plan {id}"), Tone::Strong),
+                // Anybody can write the trailer of a commit.
+                None => ViewCell::new(format!("plan {id} (not verified)"), Tone::Doubtful),
+            }
+        }
         (None, Some(commit)) => {
             let id: String = commit.id.chars().take(COMMIT_LENGTH).collect();
             ViewCell::new(format!("{id} {}", commit.author), Tone::Faint)

@@ -205,6 +205,34 @@ fn without_its_sandbox_only_the_plan_is_known() {
     assert_eq!(lines[0]["call"]["tool"], "builtin/file-write");
 }
 
+/// Anybody can write a trailer, also of a plan whose sandbox has the same lines.
+#[test]
+fn a_forged_trailer_shows_neither_call_nor_decision() {
+    let mut environment = TestEnvironment::new();
+    let plan = applied(&mut environment);
+    let verified = run_in_shop(&environment, &["blame", "docs/notes.md"]).succeeded();
+    assert!(!verified.stdout.contains("not verified"), "{verified:?}");
+    let forge = "git reset -q --hard $(git log -1 --format=%B main | \
+                 GIT_AUTHOR_NAME=Mallory git commit-tree main^{tree} -p main~1)";
+    git(&environment, forge);
+    for file in ["docs/notes.md", "cart.txt"] {
+        let lines = blame(&environment, &[file]);
+        let named: Vec<&Value> = lines.iter().filter(|it| !it["plan"].is_null()).collect();
+        assert!(!named.is_empty(), "{lines:?}");
+        for line in named {
+            assert_eq!(line["plan"]["plan_id"], plan.as_str());
+            assert_eq!(line["plan"]["direction"], Value::Null, "{line}");
+            assert_eq!(line["call"], Value::Null, "{line}");
+            assert_eq!(line["decision"], Value::Null, "{line}");
+        }
+    }
+    let shown = run_in_shop(&environment, &["blame", "docs/notes.md"]).succeeded();
+    let short = plan[plan.len() - 8..].to_lowercase();
+    let origin = format!("plan {short} (not verified)");
+    assert!(shown.stdout.contains(&origin), "{shown:?}");
+    assert!(!shown.stdout.contains("file-write"), "{shown:?}");
+}
+
 #[test]
 fn the_origin_of_a_line_starts_no_program_of_the_repository() {
     let mut environment = TestEnvironment::new();

@@ -47,7 +47,8 @@ pub struct LinePlan {
     /// `None` if the plan is not in this database.
     pub name: Option<NamespacedName>,
     /// The direction of the apply that made the commit. `None` if no apply here made this commit:
-    /// it was amended or copied, or it comes from another machine.
+    /// it was amended or copied, it comes from another machine, or its trailer is forged. Then
+    /// neither call nor decision are known.
     pub apply: Option<ApplyDirection>,
     pub call: Option<LineCall>,
     pub decision: Option<LineDecision>,
@@ -95,7 +96,7 @@ impl ProvenanceReader {
         let mut works = BTreeMap::new();
         for commit in &blame.commits {
             if let Some(trailer) = PlanTrailer::from_message(&commit.message) {
-                let work = self.load_work(commit, &trailer, &blame.root).await?;
+                let work = self.load_work(commit, &trailer).await?;
                 works.insert(commit.id.clone(), work);
             }
         }
@@ -127,10 +128,9 @@ impl ProvenanceReader {
         &self,
         commit: &HistoryCommit,
         trailer: &PlanTrailer,
-        root: &AbsolutePath,
     ) -> Result<CommitWork> {
-        let (plan, commit, root) = (trailer.plan, commit.id.clone(), root.clone());
-        let load = move |tx: &mut dyn Transaction| load_work(tx, plan, &commit, &root);
+        let (plan, commit) = (trailer.plan, commit.id.clone());
+        let load = move |tx: &mut dyn Transaction| load_work(tx, plan, &commit);
         Ok(self.store.read(load).await?)
     }
 
@@ -188,7 +188,6 @@ fn load_work(
     tx: &mut dyn Transaction,
     plan: PlanId,
     commit: &str,
-    root: &AbsolutePath,
 ) -> std::result::Result<CommitWork, StoreError> {
     let mut work = CommitWork {
         plan,
@@ -208,17 +207,17 @@ fn load_work(
         let part = part_of_commit(it, commit)?;
         Some((it.direction, part.sandbox_id))
     };
-    let applied = applies.iter().find_map(applied);
-    work.apply = applied.map(|(direction, _)| direction);
+    // Anybody can write a trailer. Only the record of an apply shows that a plan made the commit.
+    let Some((direction, sandbox)) = applies.iter().find_map(applied) else {
+        return Ok(work);
+    };
+    work.apply = Some(direction);
     // The reversal of a plan restores lines that others wrote.
-    if work.apply == Some(ApplyDirection::Unapply) {
+    if direction == ApplyDirection::Unapply {
         return Ok(work);
     }
     let sandboxes = tx.sandboxes_of(plan)?;
-    work.sandbox = sandboxes.into_iter().find(|it| match applied {
-        Some((_, sandbox)) => it.id == sandbox,
-        None => it.resource_path == *root,
-    });
+    work.sandbox = sandboxes.into_iter().find(|it| it.id == sandbox);
     if let Some(sandbox) = &work.sandbox {
         work.changes = load_changes(tx, plan, sandbox.id)?;
         work.decisions = tx.decisions_of(plan)?;
