@@ -5,7 +5,8 @@ use cleveragents_api::blame::{
 };
 use cleveragents_api::{ExitClass, Reply};
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::provenance::{FileOrigins, LineWithOrigin};
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::provenance::{FileOrigins, LineWithOrigin, MissingTrees};
 
 use super::reader;
 use crate::app::{App, Caller, Handler};
@@ -28,11 +29,8 @@ impl Handler<Blame> for App {
         let unrecorded = found.lines.iter().filter_map(|it| it.plan.as_ref());
         let has_unrecorded = unrecorded.into_iter().any(|it| it.apply.is_none());
         let mut reply = Reply::new(answer(found));
-        for plan in without_trees {
-            let plan = plan.short();
-            reply = reply.warn(format!(
-                "the sandbox of plan {plan} is gone, so which of its calls wrote a line is not known"
-            ));
+        for (plan, missing) in without_trees {
+            reply = reply.warn(missing_trees_warning(plan, &missing));
         }
         if has_unrecorded {
             reply = reply.warn(
@@ -42,6 +40,18 @@ impl Handler<Blame> for App {
         }
         Ok(reply)
     }
+}
+
+fn missing_trees_warning(plan: PlanId, missing: &MissingTrees) -> String {
+    let plan = plan.short();
+    let place = match missing {
+        MissingTrees::Removed => "is gone".to_owned(),
+        MissingTrees::OtherNode(node) => format!("is on another machine, node {node}"),
+    };
+    format!(
+        "the sandbox of plan {plan} {place}, so which of its calls wrote a line is known only if a \
+         single call changed the file"
+    )
 }
 
 fn answer(found: FileOrigins) -> BlamedFile {

@@ -203,6 +203,38 @@ fn without_its_sandbox_only_the_plan_is_known() {
     // One call wrote the whole file.
     let lines = blame(&environment, &["docs/notes.md"]);
     assert_eq!(lines[0]["call"]["tool"], "builtin/file-write");
+    for file in ["cart.txt", "docs/notes.md"] {
+        let shown = run_in_shop(&environment, &["blame", file]).succeeded();
+        assert!(shown.stderr.contains("is gone"), "{shown:?}");
+    }
+}
+
+#[test]
+fn the_sandbox_of_another_machine_is_not_said_to_be_gone() {
+    let mut environment = TestEnvironment::new();
+    let plan = applied(&mut environment);
+    environment.sql(&format!(
+        "UPDATE sandboxes SET body = json_set(body, '$.node', 'elsewhere') WHERE plan_id = '{plan}'"
+    ));
+    let shown = run_in_shop(&environment, &["blame", "cart.txt"]).succeeded();
+    assert!(shown.stderr.contains("node elsewhere"), "{shown:?}");
+    assert!(!shown.stderr.contains("is gone"), "{shown:?}");
+}
+
+/// A sandbox that is there and cannot be read is an error, also where a single call is recorded.
+#[test]
+fn a_damaged_sandbox_fails_the_command() {
+    let mut environment = TestEnvironment::new();
+    applied(&mut environment);
+    run_script(
+        &environment,
+        "find ../.cleveragents/sandboxes -type d -name objects -prune -exec rm -rf {} +",
+    );
+    for file in ["cart.txt", "docs/notes.md"] {
+        let run = run_in_shop(&environment, &["blame", file]);
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(!run.stderr.contains("is gone"), "{run:?}");
+    }
 }
 
 /// Anybody can write a trailer, also of a plan whose sandbox has the same lines.

@@ -17,7 +17,7 @@ use cleveragents_ports::{StoreError, Transaction};
 use tokio::task::spawn_blocking;
 
 use super::line_calls::{LineCalls, replay};
-use super::{ProvenanceReader, Result, part_of_commit};
+use super::{ProvenanceError, ProvenanceReader, Result, part_of_commit};
 use crate::execution::ResultsError;
 
 /// Number of changes read per page.
@@ -29,8 +29,18 @@ pub struct FileOrigins {
     pub root: AbsolutePath,
     pub path: ResourcePath,
     pub lines: Vec<LineWithOrigin>,
-    /// Plans whose trees are gone, so that the calls of some lines are not known.
-    pub without_trees: BTreeSet<PlanId>,
+    /// Plans whose captured trees cannot be read here. The calls of a line are then known only if
+    /// one call changed the file.
+    pub without_trees: BTreeMap<PlanId, MissingTrees>,
+}
+
+/// Why the captured trees of a plan cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MissingTrees {
+    /// The sandbox was removed.
+    Removed,
+    /// The sandbox is on this node.
+    OtherNode(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -100,15 +110,15 @@ impl ProvenanceReader {
                 works.insert(commit.id.clone(), work);
             }
         }
-        let mut without_trees = BTreeSet::new();
+        let mut without_trees = BTreeMap::new();
         let mut files: BTreeMap<(String, Vec<u8>), FileCalls> = BTreeMap::new();
         for (commit, path) in origins(&blame) {
             let Some(work) = works.get(&commit) else {
                 continue;
             };
-            let calls = self.calls_of(work, &path).await?;
-            if matches!(calls, FileCalls::Unknown) {
-                without_trees.insert(work.plan);
+            let (calls, missing) = self.calls_of(work, &path).await?;
+            if let Some(missing) = missing {
+                without_trees.insert(work.plan, missing);
             }
             files.insert((commit, path.as_bytes().to_vec()), calls);
         }
@@ -124,20 +134,20 @@ impl ProvenanceReader {
         }))
     }
 
-    async fn load_work(
-        &self,
-        commit: &HistoryCommit,
-        trailer: &PlanTrailer,
-    ) -> Result<CommitWork> {
+    async fn load_work(&self, commit: &HistoryCommit, trailer: &PlanTrailer) -> Result<CommitWork> {
         let (plan, commit) = (trailer.plan, commit.id.clone());
         let load = move |tx: &mut dyn Transaction| load_work(tx, plan, &commit);
         Ok(self.store.read(load).await?)
     }
 
-    /// Returns the calls that wrote a file of the plan's result.
-    async fn calls_of(&self, work: &CommitWork, path: &ResourcePath) -> Result<FileCalls> {
+    /// Returns the calls that wrote a file of the plan's result, and why its trees cannot be read.
+    async fn calls_of(
+        &self,
+        work: &CommitWork,
+        path: &ResourcePath,
+    ) -> Result<(FileCalls, Option<MissingTrees>)> {
         let Some(sandbox) = &work.sandbox else {
-            return Ok(FileCalls::None);
+            return Ok((FileCalls::None, None));
         };
         let (names, ids) = relevant_calls(&work.changes, path);
         let read = move |tx: &mut dyn Transaction| {
@@ -152,14 +162,32 @@ impl ProvenanceReader {
         let replay = self.results.query_sandbox(sandbox, move |sandbox| {
             replay(sandbox, &replayed, &names, result.as_ref())
         });
-        match (replay.await, calls.as_slice()) {
-            (Ok(lines), _) => Ok(FileCalls::Lines(lines)),
-            (Err(ResultsError::Store(error)), _) => Err(error.into()),
+        let missing = match replay.await {
+            Ok(lines) => return Ok((FileCalls::Lines(lines), None)),
+            Err(error) => missing_trees(error)?,
+        };
+        let calls = match calls.as_slice() {
+            [] => FileCalls::None,
             // A single call wrote everything that the plan changed in this file.
-            (Err(_), [only]) => Ok(FileCalls::One(Arc::clone(only))),
-            (Err(_), []) => Ok(FileCalls::None),
-            (Err(_), _) => Ok(FileCalls::Unknown),
-        }
+            [only] => FileCalls::One(Arc::clone(only)),
+            _ => FileCalls::Unknown,
+        };
+        Ok((calls, Some(missing)))
+    }
+}
+
+/// Returns why trees cannot be read if their sandbox is not here; other errors as they are.
+fn missing_trees(error: ResultsError) -> Result<MissingTrees> {
+    match error {
+        ResultsError::Removed { .. } => Ok(MissingTrees::Removed),
+        ResultsError::WrongNode { node, .. } => Ok(MissingTrees::OtherNode(node)),
+        ResultsError::Store(error) => Err(error.into()),
+        ResultsError::Sandbox(error) => Err(error.into()),
+        error @ (ResultsError::NoResource { .. }
+        | ResultsError::NotChanged { .. }
+        | ResultsError::Internal { .. }) => Err(ProvenanceError::Internal {
+            reason: error.to_string(),
+        }),
     }
 }
 
@@ -169,7 +197,7 @@ enum FileCalls {
     None,
     One(Arc<ToolCallRecord>),
     Lines(LineCalls),
-    /// Several calls changed it, and the captured trees are gone.
+    /// Several calls changed it, and the captured trees cannot be read.
     Unknown,
 }
 

@@ -20,7 +20,7 @@ use tokio::task::JoinError;
 
 use crate::execution::ResultReader;
 
-pub use blame::{FileOrigins, LineCall, LineDecision, LinePlan, LineWithOrigin};
+pub use blame::{FileOrigins, LineCall, LineDecision, LinePlan, LineWithOrigin, MissingTrees};
 pub use verify::{CommitFault, VerifiedCommit};
 
 /// Reads where commits and lines come from.
