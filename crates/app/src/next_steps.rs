@@ -6,18 +6,16 @@ use cleveragents_api::actor::{ActorList, ActorShow};
 use cleveragents_api::automation_profile::{AutomationProfileList, AutomationProfileShow};
 use cleveragents_api::plan::{
     PlanApply, PlanCancel, PlanCheckpoints, PlanCorrect, PlanDiff, PlanExecute, PlanList,
-    PlanPrompt, PlanRebase, PlanReference, PlanResume, PlanRevert, PlanStart, PlanStatus, PlanTree,
+    PlanPrompt, PlanRebase, PlanReference, PlanResume, PlanRevert, PlanStatus, PlanTree,
     PlanUnapply, PlanUse,
 };
 use cleveragents_api::project::{ProjectDelete, ProjectList, ProjectShow};
 use cleveragents_api::resource::{ResourceList, ResourceShow};
 use cleveragents_api::validation::{ValidationList, ValidationShow};
-use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{CorrectionMode, NamespacedName, Plan};
 use cleveragents_ports::Entity;
-use serde_json::Value;
 
 /// Returns the step of listing all records of a kind, if users can list them.
 pub(crate) fn list_step(entity: Entity) -> Option<NextStep> {
@@ -173,40 +171,10 @@ pub(crate) fn correct_step(decision: &str) -> NextStep {
     ])
 }
 
-/// Returns the step of creating another plan from the action of this one, for the same projects.
-pub(crate) fn use_again_step(plan: &Plan) -> NextStep {
-    let brief = &plan.brief;
-    let projects: Vec<String> = brief.projects.iter().map(ToString::to_string).collect();
-    NextStep::fill_in::<PlanUse>(&[("action", &brief.action_name.to_string())])
-        .with_argument("projects", projects)
-}
-
 /// Returns the step of creating a plan from an action, for a project that the user names.
 pub(crate) fn use_step(action: &str) -> NextStep {
     let step = NextStep::fill_in::<PlanUse>(&[("action", action)]);
     step.with_argument("projects", vec!["PROJECT"])
-}
-
-/// Returns the step of doing the work of a plan again, as another plan.
-pub(crate) fn start_over_step(plan: &Plan) -> NextStep {
-    let brief = &plan.brief;
-    let task = brief.arguments.get("task").and_then(Value::as_str);
-    if let Some(task) = task.filter(|_| brief.action_name == built_in_do_action().name) {
-        return NextStep::fill_in::<PlanStart>(&[("task", task)]);
-    }
-    let projects: Vec<String> = brief.projects.iter().map(ToString::to_string).collect();
-    let argument = |(name, value): (&String, &Value)| match value {
-        Value::String(text) => format!("{name}={text}"),
-        other => format!("{name}={other}"),
-    };
-    let arguments: Vec<String> = brief.arguments.iter().map(argument).collect();
-    let step = NextStep::fill_in::<PlanUse>(&[("action", &brief.action_name.to_string())])
-        .with_argument("projects", projects);
-    if arguments.is_empty() {
-        step
-    } else {
-        step.with_argument("arguments", arguments)
-    }
 }
 
 pub(crate) fn delete_project_step(name: &NamespacedName) -> NextStep {

@@ -28,6 +28,7 @@ mod revert;
 mod rollback;
 mod run;
 mod run_folder;
+mod start_over;
 mod status;
 mod tree;
 mod unapply;

@@ -22,9 +22,10 @@ use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::apply_request;
 use crate::failure::conflicts::{blocked_apply_failure, stopped_apply_failure};
 use crate::failure::{RequestError, interrupted_request_failure};
-use crate::next_steps::{diff_step, force_checks_step, revert_step, start_over_step, status_step};
+use crate::next_steps::{diff_step, force_checks_step, revert_step, status_step};
 use crate::plan::find::find_plan;
 use crate::plan::result_warnings::result_secret_warnings;
+use crate::plan::start_over::start_over_step;
 use crate::plan::work::plan_work;
 use crate::services::Services;
 use crate::text::format_duration;
@@ -158,7 +159,7 @@ async fn apply_outcome_reply(
             })
         }
         ApplyOutcome::Unchanged { .. } if plan.position.state() == PlanState::Cancelled => {
-            Err(cancelled_failure(plan))
+            Err(cancelled_failure(services, plan).await?)
         }
         ApplyOutcome::Unchanged { apply, .. } => {
             let work = plan_work(services, plan).await?;
@@ -181,17 +182,19 @@ async fn apply_outcome_reply(
                 failure
             })
         }
-        ApplyOutcome::Cancelled(_) => Err(cancelled_failure(plan)),
+        ApplyOutcome::Cancelled(_) => Err(cancelled_failure(services, plan).await?),
     }
 }
 
-fn cancelled_failure(plan: &Plan) -> RequestError {
+async fn cancelled_failure(services: &Services, plan: &Plan) -> Result<RequestError, StoreError> {
+    let start_over = start_over_step(services, plan).await?;
     let what = format!("nothing was applied: the plan is at {}", plan.position);
-    RequestError::new(ExitClass::Conflict, what)
+    let failure = RequestError::new(ExitClass::Conflict, what)
         .kind(FailureKind::Cancelled)
         .with_plan(plan)
         .hint(status_step(plan.identity.plan_id))
-        .hint(start_over_step(plan))
+        .hint(start_over);
+    Ok(failure)
 }
 
 fn applied_plan(

@@ -17,10 +17,10 @@ use super::{PlanWork, continue_command};
 use crate::app::{App, Caller, Handler, RecoveryPolicy};
 use crate::execution::end_leftover_commands;
 use crate::failure::RequestError;
-use crate::next_steps::use_step;
 use crate::plan::abandon::abandon_apply;
 use crate::plan::find::find_plan;
 use crate::plan::owner::plan_owner;
+use crate::plan::start_over::start_over_step;
 use crate::plan::work::plan_work;
 use crate::services::Services;
 
@@ -109,7 +109,9 @@ async fn cancelled_reply(
     message: impl Into<String>,
 ) -> Result<Reply<CancelledPlan>, RequestError> {
     let work = plan_work(services, plan).await?;
-    Ok(Reply::new(answer(services, plan, &work)).info(message))
+    let start_over = start_over_step(services, plan).await?;
+    let recovery = services.adapters().next_step_text(&start_over);
+    Ok(Reply::new(answer(plan, &work, recovery)).info(message))
 }
 
 /// Returns the reply for a plan that can no longer be cancelled.
@@ -121,8 +123,7 @@ async fn not_cancelled_reply(
     cancelled_reply(services, plan, message).await
 }
 
-fn answer(services: &Services, plan: &Plan, work: &PlanWork) -> CancelledPlan {
-    let start_over = use_step(&plan.brief.action_name.to_string());
+fn answer(plan: &Plan, work: &PlanWork, recovery: String) -> CancelledPlan {
     let is_cancelled = plan.position.state() == PlanState::Cancelled;
     let sandbox = CancelledPlanSandbox {
         status: if work.are_sandboxes_kept() {
@@ -145,7 +146,7 @@ fn answer(services: &Services, plan: &Plan, work: &PlanWork) -> CancelledPlan {
             // Without children the question has no answer; `false` would report a loss.
             artifacts_preserved: (children.total > 0).then_some(children.are_sandboxes_kept),
         },
-        recovery: vec![services.adapters().next_step_text(&start_over)],
+        recovery: vec![recovery],
     }
 }
 

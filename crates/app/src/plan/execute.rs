@@ -9,18 +9,20 @@ use cleveragents_domain::{
     ThresholdName, WaitReason,
 };
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
+use cleveragents_ports::StoreError;
 
 use super::work::PlanWork;
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::{
     apply_step, diff_step, execute_step, mark_applied_step, prompt_step, raise_budget_step,
-    resume_step, revert_step, start_over_step, tree_step,
+    resume_step, revert_step, tree_step,
 };
 use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
 use crate::plan::next_commands::{continue_failed_step, plan_next_steps};
 use crate::plan::resume::{is_approved_apply_failed, repeat_apply};
+use crate::plan::start_over::start_over_step;
 use crate::plan::status::newest_error;
 use crate::plan::work::plan_work;
 use crate::services::Services;
@@ -74,7 +76,7 @@ pub(crate) async fn queued_reply(
             .hint(tree_step(id))
             .hint(execute_step(id))
             .with_exit(ExitClass::Decision),
-        QueueOutcome::Unchanged(plan) => add_unchanged_messages(reply, plan),
+        QueueOutcome::Unchanged(plan) => add_unchanged_messages(services, reply, plan).await?,
     })
 }
 
@@ -101,10 +103,10 @@ pub(crate) async fn executed_reply(
                     let steps = recovery_steps(&error).into_iter();
                     steps.map(|it| it.step).fold(reply, Reply::hint)
                 }
-                None => add_messages(reply, outcome),
+                None => add_messages(services, reply, outcome).await?,
             }
         }
-        _ => add_messages(reply, outcome),
+        _ => add_messages(services, reply, outcome).await?,
     };
     Ok(reply.map(|answer| DriveAnswer::Executed(Box::new(answer))))
 }
@@ -191,11 +193,15 @@ fn progress(plan: &Plan, work: &PlanWork) -> Vec<WorkProgress> {
 }
 
 /// Adds messages and the exit class.
-fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<ExecutedPlan> {
+async fn add_messages(
+    services: &Services,
+    reply: Reply<ExecutedPlan>,
+    outcome: &ExecuteOutcome,
+) -> Result<Reply<ExecutedPlan>, StoreError> {
     let id = outcome.plan().identity.plan_id;
     let errors = || NextStep::send(&PlanErrors { plan: id.into() });
-    match outcome {
-        ExecuteOutcome::Unchanged(plan) => add_unchanged_messages(reply, plan),
+    Ok(match outcome {
+        ExecuteOutcome::Unchanged(plan) => add_unchanged_messages(services, reply, plan).await?,
         ExecuteOutcome::NeedsApproval { decision, .. } => reply
             .info("Strategy ready")
             .info(WAITING_FOR_APPROVAL)
@@ -232,10 +238,22 @@ fn add_messages(reply: Reply<ExecutedPlan>, outcome: &ExecuteOutcome) -> Reply<E
         ExecuteOutcome::Cancelled(_) => reply
             .error("the plan was cancelled while it ran")
             .with_exit(ExitClass::Conflict),
-    }
+    })
 }
 
-fn add_unchanged_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<ExecutedPlan> {
+async fn add_unchanged_messages(
+    services: &Services,
+    reply: Reply<ExecutedPlan>,
+    plan: &Plan,
+) -> Result<Reply<ExecutedPlan>, StoreError> {
+    let reply = add_unfinished_messages(reply, plan);
+    if plan.position.state() == PlanState::Cancelled {
+        return Ok(reply.hint(start_over_step(services, plan).await?));
+    }
+    Ok(reply)
+}
+
+fn add_unfinished_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<ExecutedPlan> {
     let id = plan.identity.plan_id;
     let status = NextStep::send(&PlanStatus { plan: id.into() });
     let at = plan.position;
@@ -251,7 +269,6 @@ fn add_unchanged_messages(reply: Reply<ExecutedPlan>, plan: &Plan) -> Reply<Exec
         return reply
             .error(format!("nothing was run: the plan is at {at}"))
             .hint(status)
-            .hint(start_over_step(plan))
             .with_exit(ExitClass::Conflict);
     }
     if at.phase() == Phase::Apply

@@ -1,4 +1,5 @@
-//! The steps that continue a plan, from its position alone. Every position has one.
+//! The steps that continue a plan, from its position alone. Every position has one but that of a
+//! cancelled plan, whose work only another plan can do: `start_over`.
 
 use cleveragents_api::NextStep;
 use cleveragents_api::plan::PlanUnapply;
@@ -6,7 +7,7 @@ use cleveragents_domain::{Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
 
 use crate::next_steps::{
     apply_step, cancel_step, diff_step, execute_step, mark_applied_step, prompt_step,
-    raise_budget_step, rebase_step, resume_step, tree_step, use_again_step,
+    raise_budget_step, rebase_step, resume_step, tree_step,
 };
 
 /// Returns the steps that continue a plan that no process runs, the most likely first.
@@ -17,7 +18,7 @@ pub(crate) fn plan_next_steps(plan: &Plan) -> Vec<NextStep> {
         return waiting_steps(plan, waiting);
     }
     match (at.phase(), at.state()) {
-        (_, PlanState::Cancelled) => vec![use_again_step(plan)],
+        (_, PlanState::Cancelled) => Vec::new(),
         (_, PlanState::Applied) => vec![NextStep::send(&PlanUnapply { plan: id.into() })],
         (_, PlanState::Unapplied) => vec![apply_step(plan)],
         (Phase::Apply, _) => apply_steps(plan),

@@ -19,6 +19,7 @@ use crate::plan::error_recovery_steps::recovery_steps;
 use crate::plan::find::find_plan;
 use crate::plan::next_commands::plan_next_steps;
 use crate::plan::owner::plan_owner;
+use crate::plan::start_over::start_over_step;
 use crate::plan::work::plan_work;
 use crate::services::Services;
 use crate::text::format_duration;
@@ -45,7 +46,10 @@ impl Handler<PlanStatus> for App {
             owner: plan_owner(&self.services, id).await?,
             plan,
         };
-        let steps = found.next_steps();
+        let mut steps = found.next_steps();
+        if found.plan.position.state() == PlanState::Cancelled {
+            steps.insert(0, start_over_step(&self.services, &found.plan).await?);
+        }
         let reply = Reply::new(found.into_answer(self.services.deps().clock.now()));
         Ok(steps.into_iter().fold(reply, Reply::hint))
     }

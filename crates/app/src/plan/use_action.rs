@@ -12,6 +12,7 @@ use cleveragents_api::plan::use_action::{
 use cleveragents_api::project::ProjectList;
 use cleveragents_api::uncommitted::UncommittedFiles;
 use cleveragents_api::{NextStep, Reply};
+use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{BaseSource, NamespacedName, Plan, ProfileName, Resource};
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
@@ -89,6 +90,15 @@ async fn choose_action(
     caller: &Caller,
 ) -> Result<ChosenAction, RequestError> {
     let name = &request.action;
+    let any_task = built_in_do_action();
+    // The action of `agents run TASK`, which is not registered.
+    if *name == any_task.name {
+        return Ok(ChosenAction {
+            action: ActionChoice::Given(Box::new(any_task)),
+            profile: None,
+            warning: None,
+        });
+    }
     let folders = action_folders(services, request, resources);
     match find_action(services, name, &folders).await? {
         Ok(FoundAction::Registered { shadowed, .. }) => Ok(ChosenAction {

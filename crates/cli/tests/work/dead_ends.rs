@@ -5,6 +5,7 @@
 //! brought close to it, by the remaining moves.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 
 use cleveragents_cli::bootstrap::AppContext;
 use cleveragents_domain::id::PlanId;
@@ -14,11 +15,12 @@ use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle};
 use cleveragents_engine::runs::RunLease;
 use cleveragents_integration_tests::plan_driver::{PassingProbe, claim_run};
 use cleveragents_ports::{StoreError, Transaction};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kill_at_step::WorldSnapshot;
 use crate::manual_recovery::set_up_stuck_apply;
-use crate::world::{AgentsRun, TRUSTED, TestWorld};
+use crate::run_command::{run_words, shop_path, world_without_project};
+use crate::world::{AGENTS, AgentsRun, TRUSTED, TestWorld};
 
 const EDIT: &str = "- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}\n";
 const STEPS: &str = "\
@@ -354,6 +356,7 @@ fn no_position_is_a_dead_end() {
             base.status_hints("cancelled");
             let state = base.state();
             assert!(state.ends_with("/cancelled"), "{name}: {state}: {run:?}");
+            start_over(&base.world, &base.plan);
             for hint in hints_of(&run, &base.plan) {
                 let words: Vec<&str> = hint.split(' ').skip(1).collect();
                 base.run_json(&words).succeeded();
@@ -378,6 +381,78 @@ fn hints(run: &AgentsRun) -> Vec<String> {
     let messages = messages.map(|it| it["text"].clone());
     let all = messages.chain(texts(&envelope["data"]["error"]["hints"]));
     all.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+/// Runs the command that `status` of a cancelled plan names; returns the plan that it creates.
+fn start_over(world: &TestWorld, plan: &str) -> Value {
+    let named = hints(&world.run_json(&["plan", "status", plan]).succeeded());
+    let use_again = |it: &&String| it.starts_with("agents plan use ");
+    let line = named.iter().find(use_again).expect("a hint");
+    let script = format!("agents() {{ '{AGENTS}' \"$@\" --format json; }}; {line}");
+    let mut shell = world.other_program(Path::new("/bin/sh"), &["-c", &script]);
+    let run = AgentsRun::from_output(shell.output().unwrap());
+    run.succeeded().data()
+}
+
+/// Asserts that the command repeats all that the user chose for the plan, from another folder.
+fn starts_over_as(world: &TestWorld, plan: &Value) {
+    let id = plan["plan_id"].as_str().unwrap();
+    world.run_json(&["plan", "cancel", id]).succeeded();
+    let status = world.json_data(&["plan", "status", id]);
+    let again = start_over(world, id);
+    assert_ne!(again["plan_id"], id);
+    for key in ["action", "projects"] {
+        assert_eq!(again[key], status[key], "{key}");
+    }
+    let id: PlanId = id.parse().unwrap();
+    let other: PlanId = again["plan_id"].as_str().unwrap().parse().unwrap();
+    let bootstrap = world.bootstrap();
+    let app = bootstrap.open_to_read().unwrap();
+    let read = app
+        .store()
+        .read(move |tx| Ok::<_, StoreError>((tx.plan(id)?, tx.plan(other)?)));
+    let (first, second) = app.block_on(read).unwrap();
+    assert_eq!(first.brief.actors, second.brief.actors);
+    assert_eq!(first.brief.arguments, second.brief.arguments);
+    assert_eq!(first.brief.invariants, second.brief.invariants);
+    assert_eq!(first.brief.base, second.brief.base);
+    let profiles = [&first, &second].map(|it| it.brief.automation_profile.name.clone());
+    assert_eq!(profiles[0], profiles[1]);
+}
+
+#[test]
+fn a_cancelled_run_is_started_over_with_its_task_and_options() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let options = ["--base", "worktree", "--automation-profile", "supervised"];
+    let run = world.run_json(&run_words(&["make it's \"own\""], &options, &path));
+    let plan = run.exits(5).data();
+    assert_eq!(plan["action"], "builtin/do", "{plan}");
+    starts_over_as(&world, &plan);
+}
+
+#[test]
+fn a_cancelled_plan_is_started_over_with_its_options() {
+    let world = TestWorld::new();
+    world.define_worker(EDIT);
+    world.define_worker_job("arguments: [{name: level, type: integer, required: true}]\n");
+    let actor = "name: local/other\ntype: tool\ndescription: Works\nsteps:\n";
+    world.write("home/other.yaml", &format!("{actor}  {EDIT}"));
+    world
+        .run(&["actor", "add", "--config", "other.yaml"])
+        .succeeded();
+    let more = [
+        "--arg",
+        "level=3",
+        "--base",
+        "worktree",
+        "--invariant",
+        "Don't touch $HOME",
+        "--execution-actor",
+        "local/other",
+    ];
+    let plan = world.create_plan_for("shop", TRUSTED, &more);
+    starts_over_as(&world, &json!({ "plan_id": plan }));
 }
 
 #[test]
