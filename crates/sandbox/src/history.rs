@@ -72,7 +72,7 @@ impl CommitHistory for LocalHistory {
             .argument(path_from_bytes(path.as_bytes()));
         let lines = match call.run() {
             // The range begins after the last line.
-            Err(SandboxError::Git { stderr, .. }) if stderr.contains("has only") => Vec::new(),
+            Err(SandboxError::Git { stderr, .. }) if is_beyond_end(&stderr) => Vec::new(),
             answer => parse(&answer?)?,
         };
         let ids: BTreeSet<&str> = lines
@@ -88,6 +88,19 @@ impl CommitHistory for LocalHistory {
             commits: commits.into_iter().flatten().collect(),
         }))
     }
+}
+
+/// Whether git says that a range begins after the last line. Compares the whole message, because the
+/// name of the file may contain any words.
+fn is_beyond_end(stderr: &str) -> bool {
+    let message = stderr.trim_end().strip_prefix("fatal: file ");
+    let Some((_, count)) = message.and_then(|it| it.rsplit_once(" has only ")) else {
+        return false;
+    };
+    let count = count
+        .strip_suffix(" lines")
+        .or_else(|| count.strip_suffix(" line"));
+    count.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn absolute_path(path: &Path) -> SandboxResult<AbsolutePath> {
@@ -228,6 +241,25 @@ mod tests {
         assert_eq!(parse(b"").unwrap(), []);
         for wrong in [&b"abc\n"[..], b"abc 1 1\nauthor x\n"] {
             assert!(parse(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn only_the_whole_message_means_that_a_range_is_beyond_the_end() {
+        for message in [
+            "fatal: file a has only 0 lines\n",
+            "fatal: file a has only 1 line",
+            "fatal: file one has only has only 12 lines",
+        ] {
+            assert!(is_beyond_end(message), "{message}");
+        }
+        for message in [
+            "fatal: no such path 'one has only 2 lines' in HEAD",
+            "fatal: file one has only 2 lines cannot be read",
+            "fatal: cannot read one has only",
+            "",
+        ] {
+            assert!(!is_beyond_end(message), "{message}");
         }
     }
 
