@@ -51,7 +51,7 @@ use crate::unfinished_applies::{log_unfinished_applies, recover_applies};
 pub use adapters::script_problem;
 pub use cleveragents_app::plan::PlanWork;
 pub use execution::secrets;
-pub use models::{ModelProvider, ProviderReply, model_providers, models};
+pub use models::{ModelProvider, ProviderOrigin, ProviderReply, model_providers, models};
 pub use processes::{
     INHERITED_VARIABLES, RUN_COMMAND, commands_keep_root, paths_visible_to_commands, processes,
     run_command,

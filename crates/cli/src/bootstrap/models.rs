@@ -1,6 +1,7 @@
 //! The available models, from the settings, the environment and `models.yaml`, a file of the user
 //! beside the settings. Nothing is read before a command needs a model.
 
+use std::fmt;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -39,8 +40,30 @@ const OWN_MACHINE: &str = "127.0.0.1,localhost,::1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelProvider {
     pub name: String,
-    /// The source of its key or address; `None` if it is not usable as configured.
-    pub origin: Option<String>,
+    /// `None` if it is not usable as configured.
+    pub origin: Option<ProviderOrigin>,
+}
+
+/// What makes a provider usable, with the setting, variable or file that it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderOrigin {
+    Key(String),
+    Address(String),
+    /// An entry of `models.yaml` without a key.
+    File(String),
+    /// The setting of the default model, for the provider of scripts.
+    DefaultModel,
+}
+
+impl fmt::Display for ProviderOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(source) => write!(f, "key from {source}"),
+            Self::Address(source) => write!(f, "address from {source}"),
+            Self::File(file) => write!(f, "from {file}"),
+            Self::DefaultModel => write!(f, "model.default"),
+        }
+    }
 }
 
 /// Returns the settings of a built-in provider: its API key and its base URL.
@@ -63,8 +86,7 @@ fn setting_keys(provider: &str) -> (Option<Key>, Option<Key>) {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderReply {
     pub name: String,
-    /// The source of its key or address.
-    pub origin: String,
+    pub origin: ProviderOrigin,
     pub elapsed: Duration,
     /// The number of its models.
     pub models: Result<usize, ModelError>,
@@ -76,11 +98,11 @@ impl Bootstrap {
     pub fn ask_providers(&self, limit: Duration) -> Result<Vec<ProviderReply>, CommandFailure> {
         let (settings, environment) = (&self.settings, &self.environment);
         let usable = model_providers(settings, environment)?.into_iter();
-        let mut usable: Vec<(String, String)> = usable
+        let mut usable: Vec<(String, ProviderOrigin)> = usable
             .filter_map(|it| Some((it.name, it.origin?)))
             .collect();
         if preferred_model(settings)?.is_some_and(|it| it.provider == SCRIPTED) {
-            usable.push((SCRIPTED.to_owned(), "model.default".to_owned()));
+            usable.push((SCRIPTED.to_owned(), ProviderOrigin::DefaultModel));
         }
         let models = configured_models(settings, environment)?;
         let asked = usable.into_iter().map(|(name, origin)| {
@@ -147,7 +169,7 @@ pub fn model_providers(
     preferred_model(settings)?;
     let definitions = definitions(settings, environment)?;
     let all = providers(settings, environment, &definitions.providers)?;
-    let shown = |(provider, origin): (ProviderSettings, Option<String>)| ModelProvider {
+    let shown = |(provider, origin): (ProviderSettings, Option<ProviderOrigin>)| ModelProvider {
         name: provider.name,
         origin,
     };
@@ -196,7 +218,7 @@ fn providers(
     settings: &Settings,
     environment: &Environment,
     definitions: &[ProviderDefinition],
-) -> Result<Vec<(ProviderSettings, Option<String>)>, CommandFailure> {
+) -> Result<Vec<(ProviderSettings, Option<ProviderOrigin>)>, CommandFailure> {
     let stated = |name: &str| definitions.iter().find(|it| it.name == name);
     let built_in = BUILT_IN.iter().map(|it| {
         let base = from_settings(it, settings);
@@ -233,7 +255,7 @@ fn unknown_provider(name: &str) -> ProviderSettings {
 fn from_settings(
     built_in: &BuiltInProvider,
     settings: &Settings,
-) -> (ProviderSettings, Option<String>) {
+) -> (ProviderSettings, Option<ProviderOrigin>) {
     let mut provider = built_in.settings();
     let mut origin = None;
     let (key, address) = setting_keys(built_in.name);
@@ -243,13 +265,13 @@ fn from_settings(
         // A server at a custom address may need no key.
         provider.base_url = Some(address.value.to_string());
         provider.access = ProviderAccess::Free;
-        let from = address.origin.as_deref();
-        origin = Some(format!("address from {}", from.unwrap_or("the settings")));
+        let from = address.origin.as_deref().unwrap_or("the settings");
+        origin = Some(ProviderOrigin::Address(from.to_owned()));
     }
     if let Some(key) = winner(key) {
         provider.access = ProviderAccess::Key(Secret::new(key.value.to_string()));
         let from = key.origin.as_deref().unwrap_or("the settings");
-        origin = Some(format!("key from {from}"));
+        origin = Some(ProviderOrigin::Key(from.to_owned()));
     }
     if origin.is_some() {
         provider.status = ProviderStatus::Configured;
@@ -260,11 +282,11 @@ fn from_settings(
 /// Applies the entry of `models.yaml` to a provider.
 fn with_definition(
     mut provider: ProviderSettings,
-    origin: Option<String>,
+    origin: Option<ProviderOrigin>,
     stated: &ProviderDefinition,
     settings: &Settings,
     environment: &Environment,
-) -> Result<(ProviderSettings, Option<String>), CommandFailure> {
+) -> Result<(ProviderSettings, Option<ProviderOrigin>), CommandFailure> {
     let file = display_path(&file_path(settings));
     provider.kind = stated.kind.unwrap_or(provider.kind);
     provider.concurrency = stated.concurrency.unwrap_or(provider.concurrency);
@@ -287,11 +309,11 @@ fn with_definition(
                 expected_variable: variable.clone(),
             },
         };
-        found = Some(format!("key from {variable}"));
+        found = Some(ProviderOrigin::Key(variable.clone()));
     }
     let can_be_asked =
         provider.base_url.is_some() && !matches!(provider.access, ProviderAccess::Missing { .. });
-    let origin = can_be_asked.then(|| found.or(origin).unwrap_or(format!("from {file}")));
+    let origin = can_be_asked.then(|| found.or(origin).unwrap_or(ProviderOrigin::File(file)));
     Ok((provider, origin))
 }
 

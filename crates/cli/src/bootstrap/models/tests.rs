@@ -57,7 +57,7 @@ impl ModelsFixture {
             .filter_map(|it| Some((it.name, it.origin?)));
         let folder = self.folder.path().to_str().unwrap();
         ready
-            .map(|(name, origin)| (name, origin.replace(folder, "…")))
+            .map(|(name, origin)| (name, origin.to_string().replace(folder, "…")))
             .collect()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cleveragents_ports::models::ModelErrorKind;
 
 use super::HealthCheck;
-use crate::bootstrap::ProviderReply;
+use crate::bootstrap::{ProviderOrigin, ProviderReply};
 use crate::commands::CommandContext;
 use crate::output::format_count;
 
@@ -37,11 +37,11 @@ fn check(reply: &ProviderReply) -> HealthCheck {
         Err(error) => error,
     };
     let detail = format!("{} ({origin})", error.message);
-    match (error.kind, origin.strip_prefix("key from ")) {
+    match (error.kind, origin) {
         (ModelErrorKind::Unavailable, _) if name == "scripted" => HealthCheck::ok(title, detail),
-        (ModelErrorKind::Auth, Some(source)) => HealthCheck::warning(title, detail)
+        (ModelErrorKind::Auth, ProviderOrigin::Key(source)) => HealthCheck::warning(title, detail)
             .with_hint(format!("it refuses the key from {source}; set another one there")),
-        (ModelErrorKind::Auth, None) => HealthCheck::warning(title, detail)
+        (ModelErrorKind::Auth, _) => HealthCheck::warning(title, detail)
             .with_hint("it needs a key: provider.…api-key in `agents config list`, or `key_variable` in models.yaml"),
         _ => HealthCheck::warning(title, detail).with_hint("agents diagnostics --offline skips it"),
     }
