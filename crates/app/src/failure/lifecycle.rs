@@ -7,15 +7,15 @@ use cleveragents_api::project::ProjectCreate;
 use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
+use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
     ActorType, IllegalMove, Phase, Plan, PlanState, PreflightCheck, PreflightFailure,
 };
-use cleveragents_engine::actors::DEFAULT_MODEL;
+use cleveragents_engine::actors::OpenModelError;
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::Holder;
-use cleveragents_ports::models::ModelError;
 
 use super::RequestError;
 use super::trust::not_trusted_failure;
@@ -48,7 +48,10 @@ impl From<LifecycleError> for RequestError {
                 .kind(FailureKind::UnknownProfile)
                 .hint(profiles_step()),
             LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state, None),
-            LifecycleError::Preflight { failures } => preflight_failure(&failures),
+            LifecycleError::Preflight {
+                failures,
+                default_model,
+            } => preflight_failure(&failures, default_model.as_ref()),
             LifecycleError::Illegal { plan, illegal } => {
                 illegal_move_failure(plan, &illegal, shown)
             }
@@ -182,11 +185,11 @@ const MODEL_HINTS: [&str; 2] = [
 ];
 
 /// Returns the failure of a command that needs a model when none is configured.
-pub fn no_model_failure(error: &ModelError) -> RequestError {
+pub fn no_model_failure(error: &OpenModelError) -> RequestError {
     let failure = RequestError::usage("a free-text task needs a model")
         .kind(FailureKind::NoModel)
         .because(error.to_string());
-    with_model_hints(failure)
+    with_model_hints(failure, error.default_model().as_ref())
         .hint(
             NextStep::fill_in::<PlanStart>(&[("task", "ACTION")])
                 .with_condition("with an action that needs no model"),
@@ -198,10 +201,9 @@ pub fn no_model_failure(error: &ModelError) -> RequestError {
         ]))
 }
 
-fn with_model_hints(failure: RequestError) -> RequestError {
+fn with_model_hints(failure: RequestError, unusable: Option<&ModelChoice>) -> RequestError {
     // The cause names what the default model lacks; the key of another provider does not help.
-    let is_default = failure.causes.iter().any(|it| it.contains(DEFAULT_MODEL));
-    let hints = &MODEL_HINTS[usize::from(is_default)..];
+    let hints = &MODEL_HINTS[usize::from(unusable.is_some())..];
     let hint = |failure: RequestError, command: &&str| failure.hint(*command);
     let failure = hints.iter().fold(failure, hint);
     failure.hint(NextStep::send(&ActorList {
@@ -210,7 +212,10 @@ fn with_model_hints(failure: RequestError) -> RequestError {
     }))
 }
 
-fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
+fn preflight_failure(
+    failures: &[PreflightFailure],
+    default_model: Option<&ModelChoice>,
+) -> RequestError {
     // A missing model is a usage error: the user has to configure one.
     let no_model = failures.iter().all(|it| it.check == PreflightCheck::Models);
     let code = if no_model {
@@ -223,7 +228,7 @@ fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
         failure = failure.because(found.to_string());
     }
     if failures.iter().any(|it| it.check == PreflightCheck::Models) {
-        failure = with_model_hints(failure);
+        failure = with_model_hints(failure, default_model);
     }
     failure
         .hint("agents diagnostics")
@@ -239,5 +244,25 @@ impl From<RuleError> for RequestError {
                 .because("the rule cannot be added like this")
                 .hint("agents invariant add --help"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model's own message may contain any words.
+    #[test]
+    fn only_an_unusable_default_model_hides_the_hint_at_keys() {
+        let reason = "local/writer cannot use its model: x is not the default model".to_owned();
+        let check = PreflightCheck::Models;
+        let failures = [PreflightFailure { check, reason }];
+        let names_keys = |failure: RequestError| {
+            let hint = NextStep::from(MODEL_HINTS[0]);
+            failure.next_steps.contains(&hint)
+        };
+        assert!(names_keys(preflight_failure(&failures, None)));
+        let choice: ModelChoice = "openai/gpt-5".parse().unwrap();
+        assert!(!names_keys(preflight_failure(&failures, Some(&choice))));
     }
 }

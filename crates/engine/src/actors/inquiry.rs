@@ -66,7 +66,7 @@ impl Inquiry {
         prompt: &str,
         on_text: &(dyn Fn(&str) + Sync),
     ) -> Result<InquiryReply, InquiryError> {
-        let model = open_model(&*self.models, llm)?;
+        let model = open_model(&*self.models, llm).map_err(ModelError::from)?;
         let request = self.request(llm, prompt);
         let mut attempts = 0;
         loop {
@@ -164,7 +164,7 @@ impl Inquiry {
 }
 
 /// Returns the model of an actor: its own, or the configured default.
-pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>, ModelError> {
+pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>, OpenModelError> {
     let none = || ModelError {
         kind: ModelErrorKind::Unavailable,
         message: "no model is configured".to_owned(),
@@ -172,21 +172,49 @@ pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>,
         answer_began: false,
     };
     match (&llm.model, models.preferred()) {
-        (Some(choice), _) => models.open(choice),
+        (Some(choice), _) => Ok(models.open(choice)?),
         // Not silently another model: the user chose this one.
-        (None, Some(choice)) => models.open(&choice).map_err(|error| ModelError {
-            message: format!("{DEFAULT_MODEL} {choice} cannot be used: {error}"),
-            ..error
-        }),
+        (None, Some(choice)) => models
+            .open(&choice)
+            .map_err(|error| OpenModelError::Default { choice, error }),
         (None, None) => {
             let choice = models.configured().into_iter().next().ok_or_else(none)?;
-            models.open(&choice)
+            Ok(models.open(&choice)?)
         }
     }
 }
 
-/// The start of the error if the default model cannot be used.
-pub const DEFAULT_MODEL: &str = "the default model";
+/// Error of a model that cannot be opened.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OpenModelError {
+    #[error("the default model {choice} cannot be used: {error}")]
+    Default {
+        choice: ModelChoice,
+        error: ModelError,
+    },
+    #[error(transparent)]
+    Other(#[from] ModelError),
+}
+
+impl OpenModelError {
+    /// Returns the configured default model, if it is the one that cannot be used.
+    pub fn default_model(&self) -> Option<ModelChoice> {
+        match self {
+            Self::Default { choice, .. } => Some(choice.clone()),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<OpenModelError> for ModelError {
+    fn from(error: OpenModelError) -> Self {
+        let message = error.to_string();
+        match error {
+            OpenModelError::Default { error, .. } => Self { message, ..error },
+            OpenModelError::Other(error) => error,
+        }
+    }
+}
 
 /// Returns a random number in [0, 1), taken from the random bits of an id.
 pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {

@@ -9,7 +9,7 @@ pub(crate) mod registry;
 mod rendering;
 
 pub use cleveragents_definitions::interpolation::{FillError, StepOutputs};
-pub use inquiry::{DEFAULT_MODEL, Inquiry, InquiryError, InquiryReply, open_model};
+pub use inquiry::{Inquiry, InquiryError, InquiryReply, OpenModelError, open_model};
 pub use registry::{
     ActorRegistry, ActorRegistryError, ActorRemovalMode, DuplicatePolicy, RegisteredActor,
     RegistryChange,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
+use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
     NamespacedName, Phase, Plan, PlanState, PreflightCheck, PreflightFailure, Resource,
 };
@@ -11,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::Result;
 use super::services::{EngineServices, PlanActors, plan_actor_names};
-use crate::actors::open_model;
+use crate::actors::{OpenModelError, open_model};
 use crate::lifecycle::{LifecycleError, Preflight, PreflightProbe};
 use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
@@ -25,6 +26,7 @@ pub(super) struct PreflightFindings {
     models: BTreeMap<NamespacedName, ProbeAnswer>,
     tools: BTreeMap<NamespacedName, ProbeAnswer>,
     resources: BTreeMap<NamespacedName, ProbeAnswer>,
+    unusable_default: Option<ModelChoice>,
 }
 
 /// Starts the plan's phase if every preflight check passes. `actors` must be the plan's.
@@ -52,15 +54,20 @@ async fn probe_preflight(
         models: BTreeMap::new(),
         tools: BTreeMap::new(),
         resources: BTreeMap::new(),
+        unusable_default: None,
     };
     for name in plan_actor_names(plan) {
         let answer = match actors.get(&name) {
             // No actor works in Apply, so none was resolved.
             _ if plan.position.phase() == Phase::Apply => Ok(()),
             Ok(actor) => {
-                findings
-                    .models
-                    .insert(name.clone(), check_model(services, actor));
+                let answer = check_model(services, actor).map_err(|error| {
+                    if let Some(choice) = error.default_model() {
+                        findings.unusable_default = Some(choice);
+                    }
+                    model_reason(actor, &error)
+                });
+                findings.models.insert(name.clone(), answer);
                 check_steps(services, actor)
             }
             Err(error) => Err(format!(
@@ -104,10 +111,16 @@ pub(super) async fn require_model(services: &EngineServices, plan: &Plan) -> Res
     let Ok(actor) = actors.get(name) else {
         return Ok(());
     };
-    check_model(services, actor).map_err(|reason| {
+    check_model(services, actor).map_err(|error| {
         let check = PreflightCheck::Models;
+        let reason = model_reason(actor, &error);
         let failures = vec![PreflightFailure { check, reason }];
-        LifecycleError::Preflight { failures }.into()
+        let default_model = error.default_model();
+        let error = LifecycleError::Preflight {
+            failures,
+            default_model,
+        };
+        error.into()
     })
 }
 
@@ -119,14 +132,18 @@ fn check_tool(services: &EngineServices, name: &NamespacedName) -> ProbeAnswer {
 }
 
 /// Checks that the model of an actor is available.
-fn check_model(services: &EngineServices, actor: &Actor) -> ProbeAnswer {
+fn check_model(
+    services: &EngineServices,
+    actor: &Actor,
+) -> std::result::Result<(), OpenModelError> {
     let ActorKind::Llm(llm) = &actor.kind else {
         return Ok(());
     };
-    match open_model(&*services.models, llm) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("{} cannot use its model: {error}", actor.name)),
-    }
+    open_model(&*services.models, llm).map(drop)
+}
+
+fn model_reason(actor: &Actor, error: &OpenModelError) -> String {
+    format!("{} cannot use its model: {error}", actor.name)
 }
 
 /// Checks that every tool of the actor's steps exists.
@@ -170,6 +187,10 @@ impl PreflightProbe for PreflightFindings {
     fn check_model(&self, actor: &NamespacedName) -> ProbeAnswer {
         // A missing actor is already reported by its own check.
         self.models.get(actor).cloned().unwrap_or(Ok(()))
+    }
+
+    fn unusable_default_model(&self) -> Option<ModelChoice> {
+        self.unusable_default.clone()
     }
 
     fn check_tool(&self, name: &NamespacedName) -> ProbeAnswer {

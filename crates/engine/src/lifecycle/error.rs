@@ -1,6 +1,7 @@
 //! Errors of the lifecycle.
 
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
     IllegalMove, NamespacedName, Phase, Plan, PreflightFailure, RepositoryFile, TrustState,
 };
@@ -49,7 +50,11 @@ pub enum LifecycleError {
     #[error("{reason}")]
     Invalid { reason: String },
     #[error("the plan cannot start: {}", join_failures(failures))]
-    Preflight { failures: Vec<PreflightFailure> },
+    Preflight {
+        failures: Vec<PreflightFailure>,
+        /// The configured default model, if an actor needs it and it cannot be used.
+        default_model: Option<ModelChoice>,
+    },
     #[error("the idempotency key was used before and made plan {}, which was deleted", plan.name)]
     KeySpent { plan: Box<Plan> },
     #[error("the idempotency key was used before for another request, which made plan {}", plan.name)]

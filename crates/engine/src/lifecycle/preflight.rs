@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
     NamespacedName, Plan, PlanBrief, PreflightCheck, PreflightFailure, Resource,
 };
@@ -18,6 +19,11 @@ pub trait PreflightProbe: Send + Sync + Debug {
     /// Whether the model of the actor is available. Most actors need none.
     fn check_model(&self, _actor: &NamespacedName) -> std::result::Result<(), String> {
         Ok(())
+    }
+
+    /// The configured default model, if `check_model` failed because of it.
+    fn unusable_default_model(&self) -> Option<ModelChoice> {
+        None
     }
 
     /// Whether the tool or skill exists, and for a skill everything that it names.
@@ -90,6 +96,7 @@ impl Preflight {
         } else {
             Err(LifecycleError::Preflight {
                 failures: failures.0,
+                default_model: probe.unusable_default_model(),
             })
         }
     }

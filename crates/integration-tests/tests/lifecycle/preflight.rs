@@ -98,7 +98,7 @@ async fn failures_of(
     assert_eq!(fixture.plan(id).await, plan);
     release_run(run).await;
     match refused {
-        Err(LifecycleError::Preflight { failures }) => {
+        Err(LifecycleError::Preflight { failures, .. }) => {
             failures.iter().map(ToString::to_string).collect()
         }
         other => panic!("{other:?} instead of failed checks"),

@@ -100,7 +100,7 @@ pub(in crate::execution) async fn run_agent_loop(
     let services = &run.services;
     let model = match open_model(&*services.models, llm) {
         Ok(model) => model,
-        Err(error) => return fail_without_model(run, &error).await,
+        Err(error) => return fail_without_model(run, &error.into()).await,
     };
     // Before the first request, because a cost that is unknown cannot be undone.
     if let Some(end) = check_price(run, &*model).await? {
