@@ -87,8 +87,9 @@ pub(super) fn render_failure(
     output
 }
 
-/// Commands that also take the journal of a deleted plan, which only its whole id names.
-const WHOLE_ID_COMMANDS: [&str; 2] = ["agents plan verify ", "agents plan purge "];
+/// Commands that also take the journal of a deleted plan, which only its whole id names. Global
+/// options may come before them.
+const WHOLE_ID_COMMANDS: [&str; 3] = [" plan log ", " plan purge ", " plan verify "];
 
 /// Shortens the ids in a command as tables do. Any command takes this part of an id.
 fn with_short_ids(hint: &str) -> String {
@@ -142,6 +143,16 @@ mod tests {
                 "on that machine: agents plan cancel 00abcdef",
             ),
             ("agents plan verify ID", "agents plan verify ID"),
+            (
+                "when it ends: agents --data-dir 'a b' --config-path c plan verify ID",
+                "when it ends: agents --data-dir 'a b' --config-path c plan verify ID",
+            ),
+            (
+                "agents --data-dir 'a b' plan cancel ID",
+                "agents --data-dir 'a b' plan cancel 00abcdef",
+            ),
+            ("agents plan purge ID --yes", "agents plan purge ID --yes"),
+            ("agents plan log ID --follow", "agents plan log ID --follow"),
             ("ls /data/ID/tree", "ls /data/ID/tree"),
         ] {
             let (hint, shown) = (hint.replace("ID", id), shown.replace("ID", id));

@@ -132,6 +132,22 @@ fn other_commits_do_not_verify() {
     assert_eq!(run.code, Some(3), "{run:?}");
 }
 
+#[test]
+fn a_hint_with_global_options_has_the_whole_id_of_a_journal() {
+    let mut environment = TestEnvironment::new();
+    let plan = applied(&mut environment);
+    environment.sql(&format!(
+        "UPDATE events SET actor = 'mallory' WHERE stream = '{plan}' AND stream_seq = 2"
+    ));
+    let folder = environment.path(".cleveragents").display().to_string();
+    let run = run_in_shop(
+        &environment,
+        &["verify-commit", "HEAD", "--data-dir", &folder],
+    );
+    let hint = format!("agents --data-dir {folder} plan verify {plan}\n");
+    assert!(run.stderr.contains(&hint), "{run:?}");
+}
+
 /// Returns the lines of `agents blame` in JSON.
 fn blame(environment: &TestEnvironment, arguments: &[&str]) -> Vec<Value> {
     let arguments = [&["blame"], arguments, &["--format", "json"]].concat();
