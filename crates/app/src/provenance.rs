@@ -3,7 +3,7 @@
 mod blame;
 mod verify_commit;
 
-use cleveragents_api::plan::PlanVerify;
+use cleveragents_api::plan::{PlanLog, PlanVerify};
 use cleveragents_api::{ExitClass, FailureKind, NextStep};
 use cleveragents_engine::provenance::{CommitFault, ProvenanceError, ProvenanceReader};
 
@@ -48,9 +48,15 @@ fn fault_failure(fault: CommitFault) -> RequestError {
         });
     match fault {
         CommitFault::NoTrailer => failure.hint("git log --grep '^Agents-Plan: '"),
-        CommitFault::NoJournal { .. } | CommitFault::NoRecord { .. } => {
+        CommitFault::NoJournal { .. } => {
             failure.hint("repeat the command with the --data-dir of the plan")
         }
+        // The journal says when the plan was deleted or its events were purged.
+        CommitFault::NoRecord { plan } => failure.hint(NextStep::send(&PlanLog {
+            plan: plan.into(),
+            from_seq: None,
+            limit: None,
+        })),
         CommitFault::Chain { plan, fault } => failure
             .kind(FailureKind::Altered)
             .hint(NextStep::send(&PlanVerify {

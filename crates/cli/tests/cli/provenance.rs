@@ -132,6 +132,23 @@ fn other_commits_do_not_verify() {
     assert_eq!(run.code, Some(3), "{run:?}");
 }
 
+/// Of a deleted plan only the journal is left, which its whole id names.
+#[test]
+fn a_commit_of_a_deleted_plan_names_the_journal() {
+    let mut environment = TestEnvironment::new();
+    let plan = applied(&mut environment);
+    environment
+        .run(&["plan", "delete", &plan, "--yes"])
+        .succeeded();
+    let run = run_in_shop(&environment, &["verify-commit", "HEAD"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("the plan was deleted"), "{run:?}");
+    assert!(!run.stderr.contains("--data-dir"), "{run:?}");
+    let hint = format!("next: agents plan log {plan}\n");
+    assert!(run.stderr.contains(&hint), "{run:?}");
+    environment.run(&["plan", "log", &plan]).succeeded();
+}
+
 #[test]
 fn a_hint_with_global_options_has_the_whole_id_of_a_journal() {
     let mut environment = TestEnvironment::new();
