@@ -1,10 +1,10 @@
 //! `plan.resume` and `plan.preview_resume`
 
-use cleveragents_api::Reply;
 use cleveragents_api::plan::execute::ExecutedPlan;
 use cleveragents_api::plan::resume::{
     NextMove, PlanPreviewResume, PlanResume, ResumeOutlook, ResumePreviewAnswer,
 };
+use cleveragents_api::{FailureKind, Reply};
 use cleveragents_domain::{Budget, Phase, Plan, PlanState, PointOfNoReturn, WaitReason};
 use cleveragents_engine::applying::{ApplyQueueOutcome, PlanApplyRequest};
 use cleveragents_engine::execution::{self, QueueOutcome, ResumePreview};
@@ -24,15 +24,18 @@ impl Handler<PlanResume> for App {
         caller: &Caller,
     ) -> Result<Reply<ExecutedPlan>, RequestError> {
         let plan = find_plan(&self.services, &request.plan).await?;
-        if is_approved_apply_failed(&plan) {
-            return repeat_apply(&self.services, &plan, caller).await;
-        }
-        let executor = self.services.executor(caller)?;
         let budget = Budget {
             usd: request.max_usd,
             tokens: request.max_tokens,
             wall: request.max_wall,
         };
+        if is_approved_apply_failed(&plan) {
+            if budget != Budget::default() {
+                return Err(needless_budget_failure(&plan));
+            }
+            return repeat_apply(&self.services, &plan, caller).await;
+        }
+        let executor = self.services.executor(caller)?;
         if budget != Budget::default() {
             let id = plan.identity.plan_id;
             let lifecycle = self.services.lifecycle();
@@ -49,6 +52,15 @@ pub(super) fn is_approved_apply_failed(plan: &Plan) -> bool {
     (at.phase(), at.state()) == (Phase::Apply, PlanState::Errored)
         && at.point_of_no_return() == PointOfNoReturn::Ahead
         && plan.approvals.apply.is_some()
+}
+
+/// Returns the failure of a budget for a plan whose work is done.
+fn needless_budget_failure(plan: &Plan) -> RequestError {
+    RequestError::usage("the budget was not changed, and nothing was run")
+        .kind(FailureKind::Argument)
+        .because("only the apply is left, and it has no budget")
+        .hint(resume_step(plan.identity.plan_id))
+        .with_plan(plan)
 }
 
 /// Queues the apply again, as the user approved it: with its destination and author.

@@ -73,6 +73,33 @@ fn a_run_with_yes_killed_before_its_decision_is_applied_by_resume() {
     world.execute(&plan).exits(5).reports_state("apply/errored");
 }
 
+/// Only the apply is left, which uses no model and has no limit of time.
+#[test]
+fn a_budget_for_an_apply_alone_is_refused() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let words = run_words(&["make it"], &["--yes"], &path);
+    kill_when_reached(&world, &words, &["home", "shop"], ApplyStep::IntentWritten);
+    let plan = newest_plan(&world);
+    world.run(&["init"]).succeeded();
+    for budget in [
+        ["--max-usd", "5"],
+        ["--max-tokens", "100000"],
+        ["--max-wall", "3600"],
+    ] {
+        let words = [&["plan", "resume", &plan][..], &budget].concat();
+        let run = world.run_json(&words).exits(2);
+        let resume = format!("agents plan resume {plan}");
+        assert!(has_hint(&run, &resume), "{run:?}");
+        assert_eq!(world.state(&plan), "apply/errored");
+        assert_eq!(world.commits("shop"), 1);
+    }
+    world
+        .resume(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+}
+
 #[test]
 fn a_run_that_failed_goes_on_with_its_approvals() {
     let world = world_without_project();
