@@ -105,6 +105,18 @@ pub struct ModelSpend {
     pub usd: Option<f64>,
 }
 
+impl ModelSpend {
+    /// Returns the larger of each number.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        let usd = self.usd.zip(other.usd).map(|(one, two)| one.max(two));
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            usd: usd.or(self.usd).or(other.usd),
+        }
+    }
+}
+
 /// The model calls of a plan, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelTotals {

@@ -125,7 +125,11 @@ fn a_killed_workers_reservation_counts_as_used() {
     let model_calls = world.model_calls(&plan);
     assert_eq!(model_calls.len(), 1);
     assert_eq!(model_calls[0]["state"], "interrupted");
-    assert_eq!(model_calls[0]["tokens"], tokens);
+    assert_eq!(model_calls[0]["reserved"]["tokens"], tokens);
+    // The longest answer that the budget paid for.
+    let maximum = &model_calls[0]["maximum"]["tokens"];
+    assert!(maximum.as_u64().unwrap() >= tokens, "{maximum}");
+    assert_eq!(&model_calls[0]["tokens"], maximum);
 }
 
 #[test]

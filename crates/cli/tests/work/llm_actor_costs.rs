@@ -242,15 +242,16 @@ fn an_unknown_price_is_not_shown_as_zero() {
 }
 
 #[test]
-fn a_call_of_a_killed_process_may_have_cost_its_reservation() {
+fn a_call_of_a_killed_process_may_have_cost_its_longest_answer() {
     let world = TestWorld::new();
     let server = ChatServer::start(vec![SILENCE.to_owned(), finish()]);
     let plan = plan_of(&world, &server, &priced(), "");
     world.kill_during_first_model_call(&plan);
-    let reserved = world.model_calls(&plan)[0]["reserved"].clone();
-    let usd = dollars(&reserved, "usd");
-    assert!((0.2..0.4).contains(&usd), "{reserved}");
-    // Counted before the next process looks at it, and still after it has.
+    let call = world.model_calls(&plan)[0].clone();
+    let (reserved, maximum) = (&call["reserved"], &call["maximum"]);
+    assert!((0.2..0.4).contains(&dollars(reserved, "usd")), "{call}");
+    assert!((1.6..1.8).contains(&dollars(maximum, "usd")), "{call}");
+    // Its reservation counts before the next process looks at it.
     let killed = status_cost(&world, &plan);
     world
         .resume(&plan)
@@ -262,13 +263,27 @@ fn a_call_of_a_killed_process_may_have_cost_its_reservation() {
     assert_dollars(&killed, "usd", 0.0);
     assert_reported_tokens(&resumed, 50, 7);
     assert_dollars(&resumed, "usd", REPORTED_USD);
-    for cost in [&killed, &resumed] {
-        assert_dollars(cost, "estimated_usd", usd);
-        assert_eq!(cost["estimated_tokens"], reserved["tokens"], "{cost}");
+    for (cost, charged) in [(&killed, reserved), (&resumed, maximum)] {
+        assert_dollars(cost, "estimated_usd", dollars(charged, "usd"));
+        assert_eq!(cost["estimated_tokens"], charged["tokens"], "{cost}");
     }
     let text = status_text(&world, &plan);
-    let words = format!("may have cost {usd:.4} USD");
+    let words = format!("may have cost {:.4} USD", dollars(maximum, "usd"));
     assert!(text.contains(&words), "{text}");
+}
+
+/// The provider may have sent the whole answer that the budget paid for.
+#[test]
+fn a_killed_call_leaves_nothing_of_the_budget_that_its_answer_may_have_used() {
+    let world = TestWorld::new();
+    let server = ChatServer::start(vec![SILENCE.to_owned()]);
+    let plan = plan_of(&world, &server, &priced(), BUDGET);
+    world.kill_during_first_model_call(&plan);
+    world.resume(&plan).exits(6);
+    world.assert_waiting_for(&plan, "budget");
+    assert_eq!(server.requests().len(), 1);
+    let spent = dollars(&status_cost(&world, &plan), "cost_so_far");
+    assert!((0.49..=0.5).contains(&spent), "{spent}");
 }
 
 #[test]

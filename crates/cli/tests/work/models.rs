@@ -35,7 +35,7 @@ for number, actor, ordinal, conversation, state, body, ended, tokens, usd, undon
     found.append({
         "number": number, "actor": actor, "ordinal": ordinal, "conversation": conversation,
         "state": state, "turn": call["turn"], "tokens": tokens, "usd": usd, "undone": undone,
-        "reserved": call["reserved"], "messages": messages(call["request"]),
+        "reserved": call["reserved"], "maximum": call.get("maximum"), "messages": messages(call["request"]),
         "tools": [it["name"] for it in blob(manifest["tools"])],
     })
 print(json.dumps(found))

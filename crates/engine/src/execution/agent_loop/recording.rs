@@ -304,8 +304,8 @@ impl ModelCallStart {
     }
 }
 
-/// Ends a call of a dead owner. How much of the answer it received is unknown, so its
-/// reservation counts as spent.
+/// Ends a call of a dead owner. How much of the answer it received is unknown, so the price of the
+/// longest answer counts as spent. Calls of older versions have only a reservation.
 pub(in crate::execution) fn abandon_model_call(
     tx: &mut dyn Transaction,
     record: &ModelCallRecord,
@@ -314,7 +314,7 @@ pub(in crate::execution) fn abandon_model_call(
 ) -> Result<()> {
     let charge = Charge {
         usage: Usage::default(),
-        spent: record.call.reserved,
+        spent: record.call.maximum.larger(record.call.reserved),
         is_estimate: true,
     };
     interrupt_model_call(tx, record, why, owner, charge)
