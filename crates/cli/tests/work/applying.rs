@@ -245,6 +245,35 @@ fn an_applied_plan_is_unapplied_once() {
     assert_eq!(world.events_of_kind(&plan, "plan_unapplied").len(), 1);
 }
 
+/// What the user has undone by hand already is left alone, and the rest is undone.
+#[test]
+fn files_that_the_user_restored_do_not_block_an_unapply() {
+    for (resource, to) in [("shop", "worktree"), ("docs", "current")] {
+        for restored in ["a", "dir/b", "made"] {
+            let world = TestWorld::empty();
+            world.create_repository("shop");
+            world.create_folder("docs");
+            world.create_project("shop", &[resource]);
+            let before = world.files(resource);
+            let (edited, deleted) = (format!("{resource}/a"), format!("{resource}/dir/b"));
+            let old = [world.read(&edited), world.read(&deleted)];
+            let plan = world.create_executed_plan(EDIT);
+            world
+                .run_json(&["plan", "apply", &plan, "--to", to, "--yes"])
+                .succeeded()
+                .reports_state("apply/applied");
+            match restored {
+                "a" => world.write(&edited, &old[0]),
+                "dir/b" => world.write(&deleted, &old[1]),
+                _ => std::fs::remove_file(world.path(resource).join("made")).unwrap(),
+            }
+            let run = world.run_json(&["plan", "unapply", &plan, "--yes"]);
+            run.succeeded().reports_state("apply/unapplied");
+            assert_eq!(world.files(resource), before, "{resource}: {restored}");
+        }
+    }
+}
+
 #[test]
 fn several_resources_are_applied_atomically() {
     let world = TestWorld::empty();

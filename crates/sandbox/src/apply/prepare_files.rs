@@ -64,12 +64,19 @@ pub(crate) fn prepare(
     // The prepared files are complete, so their objects are not needed again.
     remove(&record.store())?;
     let modes = Modes::from_settings(&[]);
-    // Paths that have their new content already are not ours: undoing the apply must leave them.
-    let inspector = PathInspector::new(&root, modes, &changes, None)?.without_index();
-    let done: BTreeSet<ResourcePath> = new_paths(&inspector, &changes)?.into_iter().collect();
+    // Undoing the apply must leave these paths.
+    drop_new_paths(&root, modes, &mut changes)?;
+    finish_prepare(request, changes, effect, modes, ConflictReason::Edited)
+}
+
+/// Drops the paths that already have their new content: they are not ours, and a change of them
+/// would be a conflict.
+fn drop_new_paths(root: &Path, modes: Modes, changes: &mut Vec<PathChange>) -> SandboxResult<()> {
+    let inspector = PathInspector::new(root, modes, changes, None)?.without_index();
+    let done: BTreeSet<ResourcePath> = new_paths(&inspector, changes)?.into_iter().collect();
     drop(inspector);
     changes.retain(|change| !done.contains(&change.path));
-    finish_prepare(request, changes, effect, modes, ConflictReason::Edited)
+    Ok(())
 }
 
 /// Returns the paths that already have their new state and no longer the old one.
@@ -115,13 +122,15 @@ pub(crate) fn reverse(
     }
     staging::stage_reversed(&source, record)?;
     targets.reached(ApplyStep::Staged);
-    let changes = reverse_changes(&applied.changes);
+    let mut changes = reverse_changes(&applied.changes);
     let effect = FilesEffect {
         root: effect.root.clone(),
         made: effect.removed.clone(),
         removed: effect.made.clone(),
     };
     let modes = load_modes(targets, applied)?;
+    // The user has undone these by hand. What was staged for them is not used.
+    drop_new_paths(root, modes, &mut changes)?;
     finish_prepare(request, changes, effect, modes, ConflictReason::Changed)
 }
 
