@@ -333,6 +333,13 @@ fn a_killed_abort_can_be_finished_or_reapplied() {
                 .reports_state("apply/applied");
             assert_eq!(world.read("docs/a"), BASE.replace('2', "two"), "{step:?}");
             assert_eq!(world.read("lib/a"), BASE.replace('2', "two"), "{step:?}");
+            // The reversal of the abort does not count as one of the finished apply.
+            world
+                .run_json(&["plan", "unapply", &plan, "--yes"])
+                .succeeded()
+                .reports_state("apply/unapplied");
+            assert_eq!(world.read("docs/a"), BASE, "{step:?}");
+            assert_eq!(world.read("lib/a"), BASE, "{step:?}");
         }
         for name in ["docs", "lib"] {
             assert_eq!(world.git_status(name), "", "{step:?}");

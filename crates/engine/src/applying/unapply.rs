@@ -70,9 +70,15 @@ impl ReversalRun<'_> {
             .store
             .read(move |tx| tx.applies_of(id))
             .await?;
-        let last = applies
-            .into_iter()
-            .rfind(|it| it.state != ApplyState::Aborted);
+        // A reversal that ended while the plan is applied only aborted an apply that was finished
+        // later, or undid an earlier one.
+        let is_applied = plan.position.state() == PlanState::Applied;
+        let is_old = |it: &ApplyRecord| {
+            it.state == ApplyState::Aborted
+                || is_applied
+                    && (it.direction, it.state) == (ApplyDirection::Unapply, ApplyState::Done)
+        };
+        let last = applies.into_iter().rfind(|it| !is_old(it));
         let never = || ApplyFailure::NeverApplied {
             plan: Box::new(plan.clone()),
         };

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
-use cleveragents_domain::id::PlanId;
-use cleveragents_domain::lifecycle::PositionParts;
+use cleveragents_domain::event::payloads::{PlanApplied, PlanUnapplied, StateChange};
+use cleveragents_domain::id::{ApplyId, PlanId};
+use cleveragents_domain::lifecycle::{MoveKind, PositionParts};
 use cleveragents_domain::model::Usage;
 use cleveragents_domain::model_call::ModelTotals;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::{Action, Phase, Plan, PlanState, PointOfNoReturn, Position, StreamId};
+use cleveragents_domain::{
+    Action, NewEvent, Phase, Plan, PlanState, PointOfNoReturn, Position, StreamId,
+};
 use cleveragents_integration_tests::assertions::assert_taken;
 use cleveragents_integration_tests::execution_samples::{apply, model_call, sandbox};
 use cleveragents_integration_tests::lifecycle_samples::{error, usable_action};
@@ -16,7 +19,8 @@ use cleveragents_integration_tests::raw_sql;
 use cleveragents_integration_tests::samples::{name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
-use cleveragents_ports::{PlanFilter, Result, StoreHandle};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, PlanFilter, Result, StoreHandle};
 use serde_json::{Value, json};
 
 contract! {
@@ -199,8 +203,10 @@ fn a_database_of_schema_1_is_brought_up_to_date(backend: Backend) {
     }
 }
 
-/// Stores a plan at `apply/applied` whose newest attempt, to unapply it, ended in this state.
-fn store_applied_plan(store: &StoreHandle, id: PlanId, unapplied: ApplyState) {
+/// Stores a plan at `apply/applied` whose newest attempt, to reverse it, ended in this state, with the
+/// end of its journal.
+fn store_applied_plan(store: &StoreHandle, id: PlanId, reversed: ApplyState, events: &[NewEvent]) {
+    let events = events.to_vec();
     let stored = sandbox(id, 0);
     let applied = PositionParts {
         phase: Phase::Apply,
@@ -224,18 +230,43 @@ fn store_applied_plan(store: &StoreHandle, id: PlanId, unapplied: ApplyState) {
             ..apply(id, stored.id)
         };
         tx.insert_apply(&ended(ApplyDirection::Apply, ApplyState::Done))?;
-        tx.insert_apply(&ended(ApplyDirection::Unapply, unapplied))
+        tx.insert_apply(&ended(ApplyDirection::Unapply, reversed))?;
+        tx.append(StreamId::Plan(id), &events)
     }));
+}
+
+fn applied_event() -> NewEvent {
+    let applied = PlanApplied(StateChange {
+        phase: Phase::Apply,
+        from: PlanState::Processing,
+        to: PlanState::Applied,
+        by: MoveKind::Apply,
+        waiting: None,
+        point_of_no_return: PointOfNoReturn::Passed,
+        reason: None,
+    });
+    NewEvent::of("tester", &applied).unwrap()
+}
+
+fn unapplied_event() -> NewEvent {
+    let apply_id = ApplyId::new(SystemIds.next());
+    NewEvent::of("tester", &PlanUnapplied { apply_id }).unwrap()
 }
 
 /// An older program recorded that the changes were undone, and left the plan at `applied`.
 fn a_plan_that_an_older_program_unapplied_is_moved(backend: Backend) {
     let test_db = TestDatabase::new(backend);
-    let (undone, kept) = (plan_id(), plan_id());
+    let [undone, kept, finished] = [plan_id(), plan_id(), plan_id()];
     let opened = test_db.open();
-    store_applied_plan(&opened.store, undone, ApplyState::Done);
+    let (applied, unapplied) = (applied_event(), unapplied_event());
+    let journal = [applied.clone(), unapplied.clone()];
+    store_applied_plan(&opened.store, undone, ApplyState::Done, &journal);
     // An attempt that was aborted undid nothing.
-    store_applied_plan(&opened.store, kept, ApplyState::Aborted);
+    let journal = [applied.clone()];
+    store_applied_plan(&opened.store, kept, ApplyState::Aborted, &journal);
+    // A part was reversed to abort an apply, which was finished later.
+    let journal = [unapplied, applied];
+    store_applied_plan(&opened.store, finished, ApplyState::Done, &journal);
     drop(opened);
     let older = "DELETE FROM schema_versions WHERE name = 'unapplied plans'";
     raw_sql::run_sql(&test_db, older);
@@ -249,14 +280,21 @@ fn a_plan_that_an_older_program_unapplied_is_moved(backend: Backend) {
                     PlanState::Unapplied,
                     PointOfNoReturn::Ahead,
                     SandboxState::Captured,
-                    2,
+                    4,
                 ),
                 (
                     kept,
                     PlanState::Applied,
                     PointOfNoReturn::Passed,
                     SandboxState::Applied,
-                    0,
+                    1,
+                ),
+                (
+                    finished,
+                    PlanState::Applied,
+                    PointOfNoReturn::Passed,
+                    SandboxState::Applied,
+                    2,
                 ),
             ] {
                 let at = read(store, move |tx| tx.plan(id)).await.position;
@@ -267,7 +305,7 @@ fn a_plan_that_an_older_program_unapplied_is_moved(backend: Backend) {
                     ..PlanFilter::default()
                 };
                 let page = read(store, move |tx| tx.list_plans(&listed)).await;
-                assert_eq!(page.plans.len(), 1);
+                assert!(page.plans.iter().any(|it| it.identity.plan_id == id));
                 let sandboxes = read(store, move |tx| tx.sandboxes_of(id)).await;
                 assert_eq!(sandboxes[0].state, folder);
                 let events = read(store, move |tx| tx.events(StreamId::Plan(id), 0, 9)).await;

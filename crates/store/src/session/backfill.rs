@@ -1,13 +1,12 @@
 //! Migrations that SQL common to both engines cannot express: values inside the JSON bodies of rows
 //! that an older program wrote.
 
-use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
 use cleveragents_domain::event::payloads::{PlanStateChanged, SandboxStateChanged, StateChange};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::MoveKind;
 use cleveragents_domain::sandbox::SandboxState;
-use cleveragents_domain::{EventPayload, Move, NewEvent, Plan, PlanState, StreamId};
-use cleveragents_ports::{Applies, Journal, Plans, Result, SandboxRecords, StoreError};
+use cleveragents_domain::{EventKind, EventPayload, Move, NewEvent, Plan, PlanState, StreamId};
+use cleveragents_ports::{Journal, Plans, Result, SandboxRecords, StoreError};
 use serde_json::Value as Json;
 
 use super::StoreSession;
@@ -57,12 +56,11 @@ fn backfill_unapplied_plans(session: &mut StoreSession<'_>) -> Result<()> {
         last = end.text(0)?;
         for row in &rows {
             let plan: PlanId = row.parsed(0)?;
-            let mut applies = session.applies_of(plan)?.into_iter();
-            let newest = applies.rfind(|it| it.state != ApplyState::Aborted);
-            let is_undone = |it: &ApplyRecord| {
-                (it.direction, it.state) == (ApplyDirection::Unapply, ApplyState::Done)
-            };
-            if newest.as_ref().is_some_and(is_undone) {
+            // The journal decides: the records of an apply that was aborted in the middle and
+            // finished later end with a reversal, too.
+            let kinds = [EventKind::PlanApplied, EventKind::PlanUnapplied];
+            let newest = session.newest_events(StreamId::Plan(plan), &kinds, i64::MAX, 1)?;
+            if newest.iter().any(|it| it.kind == EventKind::PlanUnapplied) {
                 mark_unapplied(session, plan)?;
             }
         }
