@@ -6,7 +6,7 @@ use cleveragents_domain::Plan;
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyState};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_engine::applying::{
-    ApplyWorker, RecoveredApply, RecoveryOutcome, RecoveryReport, UnfinishedApply,
+    ApplyWorker, FailedRecovery, RecoveredApply, RecoveryOutcome, RecoveryReport, UnfinishedApply,
     unfinished_applies,
 };
 use cleveragents_ports::StoreError;
@@ -35,9 +35,13 @@ pub(crate) async fn recover_applies(
             Ok(recovery) => {
                 done.extend(recovery.done.iter().flat_map(recovered_warning));
                 let failed = recovery.failed.iter();
-                warnings.extend(failed.map(|it| failed_warning(&it.to_string())));
+                warnings.extend(failed.map(failed_warning));
             }
-            Err(failure) => warnings.push(failed_warning(&failure.message)),
+            Err(failure) => {
+                let gone = left.iter().filter(|it| it.worker == ApplyWorker::Gone);
+                let reason = &failure.message;
+                warnings.extend(gone.map(|it| unrecovered_warning(it.direction, reason)));
+            }
         }
     }
     let others = left.iter().filter(|it| it.worker != ApplyWorker::Gone);
@@ -81,8 +85,13 @@ fn new_warnings(
     warnings.filter(|it| sent.is_new(it)).flatten().collect()
 }
 
-fn failed_warning(reason: &str) -> Vec<Message> {
-    warning(format!("an apply could not be finished: {reason}"), [])
+fn failed_warning(failed: &FailedRecovery) -> Vec<Message> {
+    unrecovered_warning(failed.direction, &failed.error.to_string())
+}
+
+fn unrecovered_warning(direction: ApplyDirection, reason: &str) -> Vec<Message> {
+    let what = attempt_name(direction);
+    warning(format!("{what} could not be finished: {reason}"), [])
 }
 
 /// Says what is unfinished and what to do about it; nothing about an apply that makes progress.

@@ -13,7 +13,7 @@ use cleveragents_ports::{Lease, StoreError, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event_follower::Follower;
-use crate::kill_at_step::{WorldSnapshot, kill_at_step, stop_at_step};
+use crate::kill_at_step::{WorldSnapshot, kill_at_step, kill_when_reached, stop_at_step};
 use crate::world::{AgentsRun, TRUSTED, TestWorld, short_id};
 
 const EDIT: &str = "\
@@ -281,6 +281,23 @@ fn recovery_does_not_wait_for_locks() {
     assert_eq!(run.stderr.matches(finished).count(), 1, "{run:?}");
     assert_eq!(world.state(&plan), "apply/applied");
     assert_eq!(world.commits("shop"), 2);
+}
+
+#[test]
+fn an_unapply_that_cannot_be_finished_is_not_called_an_apply() {
+    let world = TestWorld::new();
+    world.create_folder("more");
+    let plan = world.create_executed_plan(EDIT);
+    world.apply(&plan).succeeded();
+    let unapply = ["plan", "unapply", &plan, "--yes"];
+    kill_when_reached(&world, &unapply, &["home", "shop"], ApplyStep::Started);
+    let turn = hold_write_locks(&world);
+    let more = world.path("more").display().to_string();
+    let run = run_with_timeout(&world, &["project", "create", "more", "--path", &more]).exits(0);
+    run.prints("an unapply could not be finished: another process is at work there");
+    drop(turn);
+    run_with_timeout(&world, &unapply).exits(0);
+    assert_eq!(world.state(&plan), "apply/unapplied");
 }
 
 /// Another process holds the lock of the repository for longer than the timeout.

@@ -48,7 +48,7 @@ pub use error::{ApplyFailure, Result};
 pub use gc::{ApplyGarbageCollector, SweptApply, UNAPPLY_WINDOW};
 use merge_validation::UnvalidatedMergePolicy;
 pub use rebase::RebaseOutcome;
-pub use recover::{RecoveredApply, RecoveryOutcome, RecoveryReport};
+pub use recover::{FailedRecovery, RecoveredApply, RecoveryOutcome, RecoveryReport};
 pub use unapply::Unapplied;
 pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
 

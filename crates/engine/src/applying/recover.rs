@@ -34,7 +34,14 @@ pub enum RecoveryOutcome {
 pub struct RecoveryReport {
     pub done: Vec<RecoveredApply>,
     /// Attempts that could not be finished now. The next command retries them.
-    pub failed: Vec<ApplyFailure>,
+    pub failed: Vec<FailedRecovery>,
+}
+
+/// An attempt that could not be finished.
+#[derive(Debug)]
+pub struct FailedRecovery {
+    pub direction: ApplyDirection,
+    pub error: ApplyFailure,
 }
 
 impl ApplyService {
@@ -69,7 +76,10 @@ impl ApplyService {
             // A failure must not prevent the recovery of other attempts.
             match recovered.await {
                 Ok(owned) => recovery.done.extend(owned.outcome),
-                Err(error) => recovery.failed.push(error),
+                Err(error) => recovery.failed.push(FailedRecovery {
+                    direction: record.direction,
+                    error,
+                }),
             }
         }
         Ok(recovery)
