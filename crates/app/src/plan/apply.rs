@@ -51,6 +51,7 @@ impl Handler<PlanApply> for App {
         let service = self.services.apply_service(caller)?;
         let destination = request.to.clone().unwrap_or(Destination::Current);
         let forced = match &request.force_checks {
+            Some(reason) if reason.trim().is_empty() => return Err(no_reason_failure()),
             Some(reason) => Some(self.services.mask_secrets(reason.trim())?),
             None => None,
         };
@@ -113,6 +114,13 @@ async fn was_started_by_run(services: &Services, plan: PlanId) -> Result<bool, S
             _ => None,
         });
     Ok(requested.is_some_and(|it| it.approvals.strategy.is_some()))
+}
+
+fn no_reason_failure() -> RequestError {
+    RequestError::usage("the reason to apply the plan although checks fail is empty")
+        .kind(FailureKind::NoReason)
+        .because("it becomes a decision of the plan")
+        .hint("give one with --force-checks REASON")
 }
 
 /// Returns whether an apply of the plan is in progress, was interrupted, or stopped after its

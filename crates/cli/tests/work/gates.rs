@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use cleveragents_ports::{OutcomeCounts, StoreError, Transaction};
+
 use crate::world::{TRUSTED, TestWorld};
 
 fn add_validation(world: &TestWorld, name: &str, mode: &str, rest: &str) {
@@ -134,12 +136,61 @@ fn failed_checks_are_forced_only_where_the_profile_allows_it() {
         .exits(7)
         .reports_state("execute/constrained");
     world.apply(&plan).exits(4).prints("--force-checks REASON");
+    let empty = ["plan", "apply", &plan, "--yes", "--force-checks", "  "];
+    world
+        .run_json(&empty)
+        .exits(2)
+        .prints("--force-checks REASON");
+    let before = outcome_counts(&world);
     force(&plan).succeeded().reports_state("apply/applied");
+    assert_eq!(outcome_counts(&world), before, "it is no success");
     assert_eq!(world.read("shop/made"), "made");
-    let decisions = world.events_of_kind(&plan, "decision_created");
-    let forced = decisions.last().unwrap()["payload"].to_string();
-    assert!(forced.contains("it needs the network"), "{forced}");
-    assert!(forced.contains("online"), "{forced}");
+    let forced = forced_decisions(&world, &plan);
+    assert_eq!(forced.len(), 1, "{forced:?}");
+    assert!(forced[0].contains("online"), "{forced:?}");
+}
+
+fn outcome_counts(world: &TestWorld) -> Vec<OutcomeCounts> {
+    let bootstrap = world.bootstrap();
+    let app = bootstrap.open_to_read().unwrap();
+    let counts = app.block_on(app.store().read(|tx: &mut dyn Transaction| {
+        let operations = ["phase.execute", "phase.apply"].into_iter();
+        let counts = operations.map(|it| tx.outcome_counts(it));
+        counts.collect::<Result<Vec<_>, StoreError>>()
+    }));
+    counts.unwrap()
+}
+
+/// Returns the decisions of the plan to apply it although the network is missing.
+fn forced_decisions(world: &TestWorld, plan: &str) -> Vec<String> {
+    let decisions = world.events_of_kind(plan, "decision_created").into_iter();
+    let texts = decisions.map(|it| it["payload"].to_string());
+    texts
+        .filter(|it| it.contains("it needs the network"))
+        .collect()
+}
+
+#[test]
+fn a_resumed_forced_apply_is_decided_once() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job("checks: [{run: 'exit 3', name: online}]\n");
+    world.define_profile("local/forced", "allow_forced_checks: true\n");
+    let plan = world.create_plan("local/forced");
+    world.execute(&plan).exits(7);
+    let patch = world.path("later/out.patch");
+    let reason = "it needs the network";
+    let to = ["--to", "patch", patch.to_str().unwrap()];
+    let words = ["plan", "apply", &plan, "--yes", "--force-checks", reason];
+    world.run_json(&[&words[..], &to].concat()).exits(4);
+    assert_eq!(world.state(&plan), "apply/errored");
+    std::fs::create_dir(world.path("later")).unwrap();
+    world
+        .resume(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    let forced = forced_decisions(&world, &plan);
+    assert_eq!(forced.len(), 1, "{forced:?}");
 }
 
 #[test]

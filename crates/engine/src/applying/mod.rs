@@ -275,13 +275,14 @@ impl ApplyService {
                 };
                 let event = new_event(&actor, &payload)?;
                 tx.append(StreamId::Plan(plan), &[event])?;
-                let moved = move_to_apply(tx, &*ids, held, &actor, run.as_ref())?;
                 let approvals = PendingApprovals {
                     apply: Some(approved.clone()),
                     ..PendingApprovals::default()
                 };
                 let destination = Some(approved.destination.clone());
-                let plan = add_approvals(tx, moved, approvals, destination)?;
+                // Before the moves, which do not count a forced result as a success.
+                let held = add_approvals(tx, held, approvals, destination)?;
+                let plan = move_to_apply(tx, &*ids, held, &actor, run.as_ref())?;
                 Ok::<_, ApplyFailure>(ApplyQueueOutcome::Queued(Box::new(plan)))
             })
             .await
@@ -346,6 +347,11 @@ fn record_forced(
     let Some(reason) = &approved.forced else {
         return Ok(());
     };
+    // A failed apply that the user resumes is still the one that was decided.
+    let decided = plan.approvals.apply.as_ref();
+    if decided.is_some_and(|it| it.forced == approved.forced) {
+        return Ok(());
+    }
     let decision = UserDecision {
         question: &forced_question(plan),
         chosen: reason,

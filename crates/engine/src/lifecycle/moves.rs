@@ -207,8 +207,13 @@ pub(crate) fn record_user_decision(
 /// Counts the outcome of a phase, for the confidence in later phases. The counter row is locked
 /// until the transaction ends. All transactions lock it after the plan and before the stream, so
 /// two plans that end at the same time cannot deadlock.
+///
+/// A result that is applied although its checks failed is no success.
 fn count_outcome(tx: &mut dyn Transaction, plan: &Plan, requested: Move) -> Result<()> {
+    let approved = plan.approvals.apply.as_ref();
+    let is_forced = approved.is_some_and(|it| it.forced.is_some());
     let outcome = match requested {
+        Move::Complete | Move::Apply if is_forced => return Ok(()),
         Move::Complete | Move::Apply => OperationOutcome::Success,
         Move::Fail => OperationOutcome::Failure,
         _ => return Ok(()),
