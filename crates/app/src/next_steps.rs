@@ -116,6 +116,16 @@ pub(crate) fn unapply_step(plan: impl Into<PlanReference>) -> NextStep {
     NextStep::send(&PlanUnapply { plan: plan.into() })
 }
 
+/// Returns the step that applies a plan to this destination, by default to the current branch.
+pub(crate) fn apply_to_step(plan: PlanId, to: Option<&Destination>) -> NextStep {
+    NextStep::send(&PlanApply {
+        plan: plan.into(),
+        to: to.filter(|it| **it != Destination::Current).cloned(),
+        mark_applied: false,
+        force_checks: None,
+    })
+}
+
 /// Returns the step that marks a plan as applied, after the user has done it by hand.
 pub(crate) fn mark_applied_step(plan: PlanId) -> NextStep {
     NextStep::send(&PlanApply {

@@ -20,8 +20,8 @@ use cleveragents_ports::targets::TargetError;
 use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
 use crate::next_steps::{
-    actors_step, apply_step, apply_to_current_step, cancel_step, checkpoints_step, diff_step,
-    execute_step, force_checks_step, rebase_step, resume_step, revert_step, status_step,
+    actors_step, apply_step, apply_to_step, cancel_step, checkpoints_step, diff_step, execute_step,
+    force_checks_step, rebase_step, resume_step, revert_step, status_step,
 };
 use crate::plan::plan_next_steps;
 
@@ -97,7 +97,7 @@ impl From<ExecutionError> for RequestError {
                     .with_plan_id(plan)
             }
             ExecutionError::WrongNode(it) => wrong_node_failure(shown, &it.node)
-                .hint(local_step(it.operation, it.plan).with_condition(ON_THAT_MACHINE))
+                .hint(local_step(it.operation.clone(), it.plan).with_condition(ON_THAT_MACHINE))
                 .with_plan_id(it.plan),
             ExecutionError::Resource { .. } => failed(FailureKind::Resource),
             ExecutionError::Internal { .. } => {
@@ -151,7 +151,7 @@ const ON_THAT_MACHINE: &str = "on that machine";
 fn local_step(operation: LocalOperation, plan: PlanId) -> NextStep {
     let id = plan.to_string();
     match operation {
-        LocalOperation::Apply => apply_to_current_step(plan),
+        LocalOperation::Apply { to } => apply_to_step(plan, Some(&to)),
         LocalOperation::Cancel => cancel_step(plan),
         LocalOperation::Execute => execute_step(plan),
         LocalOperation::Rebase => rebase_step(plan),

@@ -2,10 +2,11 @@
 
 use cleveragents_api::NextStep;
 use cleveragents_api::plan::{PlanPrompt, PlanRevert, PlanRollback};
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{ErrorCategory, ErrorRecord, Phase, RecoveryAction, RequiredRollback};
 
-use crate::next_steps::{apply_to_current_step, cancel_step, execute_step, rebase_step, tree_step};
+use crate::next_steps::{apply_to_step, cancel_step, execute_step, rebase_step, tree_step};
 
 /// A step that can help against an error, with the reason.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +16,8 @@ pub(crate) struct RecoveryStep {
     pub(crate) step: NextStep,
 }
 
-/// Returns the steps against an error, the most likely help first.
-pub(crate) fn recovery_steps(error: &ErrorRecord) -> Vec<RecoveryStep> {
+/// Returns the steps against an error of a plan with this destination, the most likely help first.
+pub(crate) fn recovery_steps(error: &ErrorRecord, to: Option<&Destination>) -> Vec<RecoveryStep> {
     if let Some(rollback) = &error.rollback {
         // Everything else would end in the same error.
         return vec![rollback_step(error.plan_id, rollback)];
@@ -31,8 +32,8 @@ pub(crate) fn recovery_steps(error: &ErrorRecord) -> Vec<RecoveryStep> {
     }
     let (first, second) = error.category.recoveries();
     let mut steps = vec![
-        action_step(first, error.plan_id, error.phase),
-        action_step(second, error.plan_id, error.phase),
+        action_step(first, error, to),
+        action_step(second, error, to),
     ];
     if error.category == ErrorCategory::TargetMoved {
         let merge = RecoveryStep {
@@ -46,32 +47,37 @@ pub(crate) fn recovery_steps(error: &ErrorRecord) -> Vec<RecoveryStep> {
     steps
 }
 
-fn action_step(action: RecoveryAction, plan: PlanId, phase: Phase) -> RecoveryStep {
+fn action_step(
+    action: RecoveryAction,
+    error: &ErrorRecord,
+    to: Option<&Destination>,
+) -> RecoveryStep {
+    let id = error.plan_id;
     let (message, step) = match action {
-        RecoveryAction::Retry if phase == Phase::Apply => (
+        RecoveryAction::Retry if error.phase == Phase::Apply => (
             "Apply the plan again, to its targets as they are now.",
-            apply_to_current_step(plan),
+            apply_to_step(id, to),
         ),
-        RecoveryAction::Retry => ("Continue the plan.", execute_step(plan)),
+        RecoveryAction::Retry => ("Continue the plan.", execute_step(id)),
         RecoveryAction::Revert => (
             "Make another strategy that avoids this error.",
             NextStep::send(&PlanRevert {
                 to_phase: Some(Phase::Strategize),
-                ..PlanRevert::new(plan)
+                ..PlanRevert::new(id)
             }),
         ),
         RecoveryAction::Correct => (
             "Find the decision that led here, then correct it.",
-            tree_step(plan),
+            tree_step(id),
         ),
         RecoveryAction::Prompt => (
             "Send guidance to the plan; replace the text in quotes.",
             NextStep::send(&PlanPrompt {
-                plan: plan.into(),
+                plan: id.into(),
                 guidance: "Try another way".to_owned(),
             }),
         ),
-        RecoveryAction::Cancel => ("Cancel the plan; its sandbox is kept.", cancel_step(plan)),
+        RecoveryAction::Cancel => ("Cancel the plan; its sandbox is kept.", cancel_step(id)),
         RecoveryAction::Manual => (
             "Fix the problem outside the plan, then resume it.",
             "agents diagnostics".into(),
@@ -124,14 +130,14 @@ mod tests {
             NextStep::Text { text } => text,
             NextStep::Watch { .. } => "watch".to_owned(),
         };
-        recovery_steps(error).into_iter().map(name).collect()
+        recovery_steps(error, None).into_iter().map(name).collect()
     }
 
     #[test]
     fn the_steps_of_every_category_begin_with_its_recovery() {
         for category in ErrorCategory::ALL.iter().copied() {
             let error = record(category);
-            assert_eq!(recovery_steps(&error)[0].action, error.recovery);
+            assert_eq!(recovery_steps(&error, None)[0].action, error.recovery);
         }
         for category in [ErrorCategory::Resource, ErrorCategory::MergeConflict] {
             assert_eq!(requests(&record(category)), ["plan.revert", "plan.apply"]);

@@ -4,6 +4,7 @@ use cleveragents_api::plan::PlanErrors;
 use cleveragents_api::plan::errors::{ErrorCounts, ErrorHint, PlanError, PlanErrorsAnswer};
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::ErrorRecord;
+use cleveragents_domain::apply_record::Destination;
 
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
@@ -27,10 +28,12 @@ impl Handler<PlanErrors> for App {
         let newest = history.iter().max_by_key(|error| error.at);
         let newest = newest.filter(|_| !plan.position.is_terminal());
         let text = |step: &NextStep| self.services.adapters().next_step_text(step);
-        let steps = newest.map_or(Vec::new(), recovery_steps);
+        let steps = newest.map_or(Vec::new(), |it| {
+            recovery_steps(it, plan.destination.as_ref())
+        });
         let reply = Reply::new(PlanErrorsAnswer {
             plan_id: id,
-            name: plan.name,
+            name: plan.name.clone(),
             phase: plan.position.phase(),
             state: plan.position.state(),
             summary: ErrorCounts {
@@ -39,7 +42,7 @@ impl Handler<PlanErrors> for App {
             },
             errors: history
                 .into_iter()
-                .map(|error| plan_error(error, text))
+                .map(|error| plan_error(error, plan.destination.as_ref(), text))
                 .collect(),
         });
         let steps = steps.into_iter().map(|it| it.step);
@@ -47,14 +50,20 @@ impl Handler<PlanErrors> for App {
     }
 }
 
-/// Returns a recorded error with the steps that can help, which `text` writes in the form of the
+/// Returns a recorded error of a plan with this destination and the steps that can help, which `text` writes in the form of the
 /// front end.
-pub fn plan_error(error: ErrorRecord, text: impl Fn(&NextStep) -> String) -> PlanError {
-    let hints = recovery_steps(&error).into_iter().map(|it| ErrorHint {
-        action: it.action,
-        message: it.message,
-        cli_command: text(&it.step),
-    });
+pub fn plan_error(
+    error: ErrorRecord,
+    destination: Option<&Destination>,
+    text: impl Fn(&NextStep) -> String,
+) -> PlanError {
+    let hints = recovery_steps(&error, destination)
+        .into_iter()
+        .map(|it| ErrorHint {
+            action: it.action,
+            message: it.message,
+            cli_command: text(&it.step),
+        });
     PlanError {
         recovery_hints: hints.collect(),
         id: error.id,

@@ -100,7 +100,7 @@ pub(crate) async fn executed_reply(
                             plan: plan.identity.plan_id.into(),
                         }))
                         .with_exit(ExitClass::Error);
-                    let steps = recovery_steps(&error).into_iter();
+                    let steps = recovery_steps(&error, plan.destination.as_ref()).into_iter();
                     steps.map(|it| it.step).fold(reply, Reply::hint)
                 }
                 None => add_messages(services, reply, outcome).await?,

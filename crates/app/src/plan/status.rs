@@ -91,8 +91,10 @@ impl FoundPlan {
             };
         }
         let at = self.plan.position;
-        let steps = self.newest_error.iter().flat_map(recovery_steps);
-        let mut steps: Vec<NextStep> = steps.map(|it| it.step).collect();
+        let to = self.plan.destination.as_ref();
+        let error = self.newest_error.as_ref();
+        let steps = error.map_or(Vec::new(), |it| recovery_steps(it, to));
+        let mut steps: Vec<NextStep> = steps.into_iter().map(|it| it.step).collect();
         let is_decided = at.point_of_no_return() == PointOfNoReturn::Passed;
         let is_approved = self.plan.approvals != PendingApprovals::default();
         // The record of an error knows neither what was approved nor where an apply stopped.

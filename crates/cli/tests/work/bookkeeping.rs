@@ -98,6 +98,22 @@ fn failed_checks_of_a_merge_are_errors_of_the_plan() {
 }
 
 #[test]
+fn hints_after_a_failed_apply_keep_its_destination() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    let patch = world.path("missing/out.patch").display().to_string();
+    world
+        .run_json(&["plan", "apply", &plan, "--to", "patch", &patch, "--yes"])
+        .exits(4);
+    assert_eq!(world.state(&plan), "apply/errored");
+    let again = format!("agents plan apply {plan} --to patch {patch}");
+    world
+        .run_json(&["plan", "errors", &plan])
+        .succeeded()
+        .prints(&again);
+}
+
+#[test]
 fn an_interrupted_unapply_is_not_called_an_apply() {
     let world = TestWorld::new();
     let plan = world.create_executed_plan(EDIT);

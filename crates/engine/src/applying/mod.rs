@@ -264,7 +264,8 @@ impl ApplyService {
                 }
                 // Checked at the request, so that a plan is not queued on a machine that can never
                 // apply it.
-                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply)?;
+                let to = approved.destination.clone();
+                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply { to })?;
                 require_permission(&held, &approved)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
                 record_forced(tx, &*ids, &held, &approved)?;

@@ -27,6 +27,7 @@ impl ApplyService {
         }
         let known = services.lifecycle.proven_owner(request.plan).await?;
         let (plan, actor) = (request.plan, request.actor.clone());
+        let to = request.destination.clone();
         let (ids, node) = (Arc::clone(&services.ids), services.node.clone());
         let settled = services
             .store
@@ -35,7 +36,7 @@ impl ApplyService {
                 let held = tx.plan_for_update(plan)?;
                 let last = tx.applies_of(plan)?.pop();
                 let record = stopped_record(&held, last)?;
-                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply)?;
+                require_local_sandboxes(tx, plan, &node, LocalOperation::Apply { to: to.clone() })?;
                 let record = update(
                     tx,
                     &ApplyRecord {

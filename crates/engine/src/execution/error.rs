@@ -1,6 +1,7 @@
 //! Errors of running a plan.
 
 use cleveragents_domain::NamespacedName;
+use cleveragents_domain::apply_record::Destination;
 use cleveragents_domain::id::{CheckpointId, PlanId};
 
 use super::removed_sandboxes::RedoCommand;
@@ -77,9 +78,9 @@ pub struct WrongNode {
 }
 
 /// An operation on a plan that needs its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalOperation {
-    Apply,
+    Apply { to: Destination },
     Cancel,
     Execute,
     Rebase,

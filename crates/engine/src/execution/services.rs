@@ -156,7 +156,7 @@ impl EngineServices {
     ) -> Result<()> {
         let node = self.node.clone();
         self.store
-            .read(move |tx| require_local_sandboxes(tx, plan, &node, operation))
+            .read(move |tx| require_local_sandboxes(tx, plan, &node, operation.clone()))
             .await
     }
 

@@ -233,7 +233,9 @@ impl<'a> DemoPlanAnswer<'a> {
             tool_calls: records.tool_calls.len(),
             model_calls: records.model_calls.len(),
             changes: records.changes.len(),
-            errors: errors.map(|it| plan_error(it, next_step::render)).collect(),
+            errors: errors
+                .map(|it| plan_error(it, plan.destination.as_ref(), next_step::render))
+                .collect(),
             conflicts: conflicts(plan_result),
             journal: DemoJournal::of(&evidence.journal),
             lost: &evidence.inconsistencies,

@@ -86,7 +86,7 @@ impl PlanErrorsArgs {
 
 fn parse_error_event(event: &JournalEvent) -> Option<PlanError> {
     match event.known_body()? {
-        EventBody::ErrorRecorded(error) => Some(plan_error(error.0, next_step::render)),
+        EventBody::ErrorRecorded(error) => Some(plan_error(error.0, None, next_step::render)),
         _ => None,
     }
 }
