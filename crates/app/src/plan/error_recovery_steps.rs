@@ -16,6 +16,11 @@ pub(crate) struct RecoveryStep {
     pub(crate) step: NextStep,
 }
 
+/// Returns whether to continue the plan as it is would end in the same error.
+pub(crate) fn needs_change(error: &ErrorRecord) -> bool {
+    error.rollback.is_some() || error.recovery == RecoveryAction::Revert
+}
+
 /// Returns the steps against an error of a plan with this destination, the most likely help first.
 pub(crate) fn recovery_steps(error: &ErrorRecord, to: Option<&Destination>) -> Vec<RecoveryStep> {
     if let Some(rollback) = &error.rollback {

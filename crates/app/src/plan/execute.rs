@@ -5,8 +5,7 @@ use cleveragents_api::plan::execute::{ExecutedPlan, StrategySummary, WorkProgres
 use cleveragents_api::plan::{PlanCheckpoints, PlanErrors, PlanExecute, PlanStatus};
 use cleveragents_api::{ExitClass, FailureKind, NextStep, Reply};
 use cleveragents_domain::{
-    Confidence, ErrorRecord, GateDecision, Phase, Plan, PlanState, PointOfNoReturn, RecoveryAction,
-    ThresholdName, WaitReason,
+    Confidence, GateDecision, Phase, Plan, PlanState, PointOfNoReturn, ThresholdName, WaitReason,
 };
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, QueueOutcome};
 use cleveragents_ports::StoreError;
@@ -18,7 +17,7 @@ use crate::next_steps::{
     apply_step, diff_step, execute_step, mark_applied_step, prompt_step, raise_budget_step,
     resume_step, revert_step, tree_step,
 };
-use crate::plan::error_recovery_steps::recovery_steps;
+use crate::plan::error_recovery_steps::{needs_change, recovery_steps};
 use crate::plan::find::find_plan;
 use crate::plan::next_commands::{continue_failed_step, plan_next_steps};
 use crate::plan::resume::{is_approved_apply_failed, repeat_apply};
@@ -89,10 +88,7 @@ pub(crate) async fn executed_reply(
     let reply = match outcome {
         ExecuteOutcome::Failed { plan, reason } => {
             let error = newest_error(services, plan).await?;
-            let needs_change =
-                |it: &ErrorRecord| it.rollback.is_some() || it.recovery == RecoveryAction::Revert;
             match error.filter(needs_change) {
-                // Going on from here would end in the same error.
                 Some(error) => {
                     let reply = reply
                         .error(reason.clone())

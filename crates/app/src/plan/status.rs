@@ -6,16 +6,14 @@ use cleveragents_api::plan::status::{
 use cleveragents_api::plan::{PlanOwner, PlanSandbox, PlanStatus, PlanSummary};
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_domain::approval::PendingApprovals;
-use cleveragents_domain::{
-    ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp,
-};
+use cleveragents_domain::{ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, Timestamp};
 use cleveragents_ports::StoreError;
 
 use super::{PlanWork, continue_command, describe_waiting, elapsed};
 use crate::app::{App, Caller, Handler};
 use crate::failure::RequestError;
 use crate::next_steps::cancel_step;
-use crate::plan::error_recovery_steps::recovery_steps;
+use crate::plan::error_recovery_steps::{needs_change, recovery_steps};
 use crate::plan::find::find_plan;
 use crate::plan::next_commands::plan_next_steps;
 use crate::plan::owner::plan_owner;
@@ -95,10 +93,14 @@ impl FoundPlan {
         let error = self.newest_error.as_ref();
         let steps = error.map_or(Vec::new(), |it| recovery_steps(it, to));
         let mut steps: Vec<NextStep> = steps.into_iter().map(|it| it.step).collect();
-        let is_decided = at.point_of_no_return() == PointOfNoReturn::Passed;
         let is_approved = self.plan.approvals != PendingApprovals::default();
-        // The record of an error knows neither what was approved nor where an apply stopped.
-        if steps.is_empty() || is_decided || is_approved {
+        // The record of an error knows neither what was approved nor where an apply stopped: a later
+        // apply may have stopped without an error.
+        let is_first = match at.phase() {
+            Phase::Apply => true,
+            _ => is_approved && !error.is_some_and(needs_change),
+        };
+        if steps.is_empty() || is_first {
             steps.splice(0..0, plan_next_steps(&self.plan));
         }
         let mut seen = Vec::new();

@@ -95,6 +95,12 @@ fn failed_checks_of_a_merge_are_errors_of_the_plan() {
         errors[0].contains("check/1 failed on local/shop"),
         "{errors:?}"
     );
+    let status = world.run_json(&["plan", "status", &plan]).succeeded();
+    ["apply", "rebase", "cancel", "tree"]
+        .iter()
+        .fold(status, |status, verb| {
+            status.prints(&format!("agents plan {verb} {plan}"))
+        });
 }
 
 #[test]
@@ -111,6 +117,17 @@ fn hints_after_a_failed_apply_keep_its_destination() {
         .run_json(&["plan", "errors", &plan])
         .succeeded()
         .prints(&again);
+    // The hints of a conflict do not come from the error of the earlier apply.
+    world.write("shop/a", &BASE.replace('2', "theirs"));
+    world.commit("shop", "meanwhile");
+    world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
+    world
+        .run_json(&["plan", "status", &plan])
+        .succeeded()
+        .prints(&format!("agents plan rebase {plan}"));
 }
 
 #[test]

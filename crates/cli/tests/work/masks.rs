@@ -194,16 +194,19 @@ fn a_plan_that_lacks_a_masked_output_names_the_rollback() {
          - {tool: builtin/file-write, input: {path: last, content: '{{ steps.told.stdout }}'}}",
     );
     world.define_worker_job(ARGUMENT);
-    let plan = create_plan_with_key(&world);
-    let mut works = command_with_key(&world, &["plan", "execute", &plan])
-        .spawn()
-        .unwrap();
+    // `run --yes` approves the apply, and continuing is still no help.
+    let (argument, path) = (format!("key={SECRET}"), world.path("shop"));
+    let words = ["run", "job", "--yes", "--arg", &argument, "--path"];
+    let words = [&words[..], &[path.to_str().unwrap()]].concat();
+    let mut works = command_with_key(&world, &words).spawn().unwrap();
     // Not its shell, whose command line has the number from the beginning.
     wait_until_true("the command runs", || {
         is_process_running("sleep\u{0}31536008")
     });
     works.kill().unwrap();
     works.wait().unwrap();
+    let plans = world.json_data(&["plan", "list", "--all"]);
+    let plan = plans["plans"][0]["plan_id"].as_str().unwrap().to_owned();
     let resumed = run_with_key(&world, &["plan", "resume", &plan]).exits(1);
     let way_on = format!("agents plan rollback {plan} ");
     let hints = |run: &AgentsRun| {
