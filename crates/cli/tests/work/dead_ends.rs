@@ -387,7 +387,7 @@ fn hints(run: &AgentsRun) -> Vec<String> {
 fn start_over(world: &TestWorld, plan: &str) -> Value {
     let named = hints(&world.run_json(&["plan", "status", plan]).succeeded());
     let use_again = |it: &&String| it.starts_with("agents plan use ");
-    let line = named.iter().find(use_again).expect("a hint");
+    let line = named.iter().find(use_again).unwrap();
     let script = format!("agents() {{ '{AGENTS}' \"$@\" --format json; }}; {line}");
     let mut shell = world.other_program(Path::new("/bin/sh"), &["-c", &script]);
     let run = AgentsRun::from_output(shell.output().unwrap());
