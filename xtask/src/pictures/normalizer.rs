@@ -3,7 +3,8 @@
 
 use super::screen::{Screen, ScreenCell};
 
-const TIME: &str = "2026-01-31T12:00:00.000000Z";
+/// A time as programs get it, and a time of today as people see it.
+const TIMES: [&str; 2] = ["2026-01-31T12:00:00.000000Z", "12:00:00"];
 
 /// The first ten characters of an id encode its time.
 const ID_TIME: &str = "01KGA4Q0C0";
@@ -128,7 +129,15 @@ fn replace_hashes(text: &str, seen: &mut u64) -> String {
 }
 
 fn time_at(text: &[char]) -> Option<(usize, &'static str)> {
-    let text = text.get(..TIME.len())?;
+    let found = TIMES.into_iter().find(|time| is_like(text, time))?;
+    Some((found.len(), found))
+}
+
+/// Whether a text begins like this one, with any digits.
+fn is_like(text: &[char], time: &str) -> bool {
+    let Some(text) = text.get(..time.len()) else {
+        return false;
+    };
     let alike = |(one, other): (&char, char)| {
         if other.is_ascii_digit() {
             one.is_ascii_digit()
@@ -136,8 +145,7 @@ fn time_at(text: &[char]) -> Option<(usize, &'static str)> {
             *one == other
         }
     };
-    let same = text.iter().zip(TIME.chars()).all(alike);
-    same.then_some((TIME.len(), TIME))
+    text.iter().zip(time.chars()).all(alike)
 }
 
 /// Numbers followed by `s`, `m` or `h`, separated by a blank.
@@ -203,6 +211,7 @@ mod tests {
                 "at 2026-11-16T00:45:27.519959Z │",
                 "at 2026-01-31T12:00:00.000000Z │",
             ),
+            ("created   23:44:45 │", "created   12:00:00 │"),
             ("elapsed   0s      │", "elapsed   4s      │"),
             ("elapsed   1m 55s  │", "elapsed   4s      │"),
             ("elapsed   2h 1m 5s", "elapsed   4s      "),
