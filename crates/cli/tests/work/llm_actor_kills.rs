@@ -92,6 +92,34 @@ fn assert_complete(world: &TestWorld, plan: &str, trial: &str) {
 }
 
 #[test]
+fn a_resumed_model_may_change_the_files_that_it_has_read() {
+    let world = TestWorld::new();
+    let turns = [
+        turn(&[("file-read", "{path: a}")]),
+        // The process dies while it waits for this answer.
+        format!("{}    delay_ms: 600000\n", finish("Never")),
+        turn(&[("file-write", "{path: a, content: changed}")]),
+        finish("It is changed"),
+    ];
+    world.define_llm_actor("coder", &turns.concat(), "");
+    world.define_llm_job("builtin/direct", "local/coder", "");
+    let plan = world.create_plan(TRUSTED);
+    let mut follower = Follower::start(&world, &plan);
+    let mut child = world.start(&["plan", "execute", &plan]);
+    follower.wait_until("the second request begins", |event| {
+        event["kind"] == "model_asked" && event["payload"]["number"] == 2
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world
+        .resume(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    assert!(world.errors(&plan).is_empty(), "{:?}", world.errors(&plan));
+    assert_eq!(world.sandbox_files(&plan)["a"], "0 changed");
+}
+
+#[test]
 fn an_llm_worker_killed_anytime_does_each_call_once() {
     let world = TestWorld::new();
     set_up(&world);

@@ -42,6 +42,13 @@ impl LlmWork<'_> {
             step: number,
             round: 0,
         };
+        // A resumed conversation contains the files that its earlier calls read.
+        let earlier = self
+            .run
+            .calls
+            .select(|it| it.is_valid() && it.step == Some(number));
+        let earlier = load_calls(&self.run.services.store, &earlier).await?;
+        self.work.restore_stamps(&earlier);
         let opening = PromptContext {
             strategy: Some(&strategy.strategy),
             step: Some((step, number)),
