@@ -90,12 +90,13 @@ pub(crate) async fn executed_reply(
             let error = newest_error(services, plan).await?;
             match error.filter(needs_change) {
                 Some(error) => {
-                    let reply = reply
-                        .error(reason.clone())
-                        .hint(NextStep::send(&PlanErrors {
+                    let reply = reply.error(reason.clone()).with_exit(ExitClass::Error);
+                    let reply = match &error.rollback {
+                        Some(_) => reply,
+                        None => reply.hint(NextStep::send(&PlanErrors {
                             plan: plan.identity.plan_id.into(),
-                        }))
-                        .with_exit(ExitClass::Error);
+                        })),
+                    };
                     let steps = recovery_steps(&error, plan.destination.as_ref()).into_iter();
                     steps.map(|it| it.step).fold(reply, Reply::hint)
                 }

@@ -197,6 +197,25 @@ fn quiet_leaves_warnings_and_errors() {
 }
 
 #[test]
+fn details_are_for_verbose_output_and_programs() {
+    let answer = CommandAnswer::new(&json!({}), OutputView::new())
+        .unwrap()
+        .with_message(MessageLevel::Info, "waiting")
+        .with_message(MessageLevel::Detail, "it is risky");
+    let report = report(Ok(answer));
+    let mut options = render_options(Format::Plain, 80);
+    let rendered = report.render(&options, &Redactor::default());
+    assert_eq!(rendered.stderr, "waiting\n");
+    options.verbosity = Verbosity::Verbose;
+    let rendered = report.render(&options, &Redactor::default());
+    assert_eq!(rendered.stderr, "waiting\nwhy: it is risky\n");
+    options.format = Format::Json;
+    let rendered = report.render(&options, &Redactor::default());
+    let json: Value = serde_json::from_slice(&rendered.stdout).unwrap();
+    assert_eq!(json["messages"][1]["level"], "detail");
+}
+
+#[test]
 fn json_and_yaml_envelopes_are_equal() {
     let nasty = "yes: [no] # ~\n\"'\\ \u{7}ü日 null 0x1 2026-01-01 <<";
     let answer = CommandAnswer::new(

@@ -143,7 +143,7 @@ fn a_quiet_review_shows_what_it_asks_about() {
     ];
     let (world, code, output) = run_with_options(&turns, &["-q"], "r\ncherry\nnone\nn\n");
     assert_eq!(code, Some(5), "{output}");
-    for shown in ["2. berry added", "cherry not rejected: ", "2 files changed"] {
+    for shown in ["2. berry +1 -0", "cherry not rejected: ", "2 files changed"] {
         assert!(output.contains(shown), "no `{shown}`: {output}");
     }
     assert!(!output.contains("step 1/1"), "{output}");
