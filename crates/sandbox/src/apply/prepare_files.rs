@@ -1,6 +1,7 @@
 //! Prepares changes of a folder's files, and reversals of file changes anywhere.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use cleveragents_domain::{ResourcePath, ResourceType};
@@ -54,7 +55,9 @@ pub(crate) fn prepare(
     let paths = |paths: Vec<&Vec<u8>>| -> SandboxResult<Vec<ResourcePath>> {
         paths.into_iter().map(|path| resource_path(path)).collect()
     };
-    let made = after.difference(&before).filter(|path| !is_folder(path));
+    // A folder that the change empties is made by it, although it is there now.
+    let is_empty = |path: &[u8]| is_folder(path) && is_empty_folder(&root, path);
+    let made = after.difference(&before).filter(|path| !is_empty(path));
     let removed = before.difference(&after).filter(|path| is_folder(path));
     let effect = FilesEffect {
         root: to_absolute_path(&root)?,
@@ -98,6 +101,11 @@ pub(crate) fn new_paths(
 fn is_folder(root: &Path, path: &[u8]) -> bool {
     let found = root.join(path_from_bytes(path)).symlink_metadata();
     found.is_ok_and(|found| found.is_dir())
+}
+
+fn is_empty_folder(root: &Path, path: &[u8]) -> bool {
+    let entries = fs::read_dir(root.join(path_from_bytes(path)));
+    entries.is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Restores files from the copies that were kept when they were written.

@@ -203,9 +203,11 @@ fn a_patch_is_a_new_file_that_git_accepts() {
         world.git(&repository, &["status", "--porcelain"]),
         " M a\n D b\n?? binary\n?? moved"
     );
-    // An equal file counts as written. A reversal removes it unless it was changed.
-    let again = prepare_ready(&targets, &with_new_id(&world, &request));
-    commit_done(&targets, &again);
+    // An equal file is not written again. A reversal removes it unless it was changed.
+    assert_eq!(
+        targets.prepare(&with_new_id(&world, &request)),
+        Ok(PrepareOutcome::Nothing)
+    );
     let reverse = |world: &SandboxTestWorld| {
         ApplyRequest::reverse(apply_id(world), &intent, commit_metadata("back"))
     };
@@ -252,4 +254,19 @@ fn a_folder_has_no_branches_but_supports_patches() {
         &with_destination(with_new_id(&world, &request), Destination::Worktree),
     );
     assert_eq!(fs::read(folder.join("a")).unwrap(), b"1\n2\n");
+}
+
+/// It is there before and after, but the files below it go.
+#[test]
+fn a_folder_that_the_change_empties_stays() {
+    let world = SandboxTestWorld::new();
+    let folder = world.path("user");
+    fs::create_dir_all(folder.join("kept")).unwrap();
+    write(&folder.join("kept/only"), b"1\n");
+    let request = request_on_folder(&world, &folder, |tree| {
+        fs::remove_file(tree.join("kept/only")).unwrap();
+    });
+    prepare_and_commit(&targets(&world), &request);
+    assert!(folder.join("kept").is_dir());
+    assert!(!folder.join("kept/only").exists());
 }
